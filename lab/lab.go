@@ -1,0 +1,83 @@
+// Package lab is the seam between a cluster to experiment on and those who use it.
+package lab
+
+import (
+	"context"
+	"io"
+	"net/netip"
+	"time"
+)
+
+// Lab is a running (or about to run) cluster. Every method is safe to repeat, and fails within its context's time.
+type Lab interface {
+	Name() string
+	Kind() string // "netns", "kind"
+
+	// Up makes the lab as its options say. On a lab that is up already it completes what is missing.
+	Up(ctx context.Context) error
+	// Down removes everything the lab put on the machine, by name, also after a crash in the middle.
+	Down(ctx context.Context) error
+
+	// Kubeconfig is the path of a kubeconfig that plain kubectl on this machine uses.
+	Kubeconfig() string
+	Nodes(ctx context.Context) ([]Node, error)
+
+	// Exec starts a command at a place in the lab; it ends when ctx does.
+	Exec(ctx context.Context, where Place, cmd Command) (Process, error)
+
+	// StartProxier starts a proxier on a node and returns once its first complete sync is in the kernel.
+	// It fails when one runs there already.
+	StartProxier(ctx context.Context, node string, p ProxierSpec) error
+	// StopProxier ends the one that runs on a node, if any. Its rules stay.
+	StopProxier(ctx context.Context, node string) error
+	// CleanupProxier removes what a proxier left in a node. It returns what is still there afterwards.
+	CleanupProxier(ctx context.Context, node string, p ProxierSpec) (leftovers []string, err error)
+	// Proxier says what runs on a node now; nil: nothing.
+	Proxier(ctx context.Context, node string) (*ProxierState, error)
+}
+
+// Node is a node of a lab.
+type Node struct {
+	Name      string
+	Addresses []netip.Addr // IPv4 first
+}
+
+// Place is where a command runs. The zero value is the outside client, next to the nodes but not one of them.
+type Place struct {
+	Node      string // on this node, in its network
+	Namespace string // in this pod's network
+	Pod       string
+}
+
+// Command is a program to run. Args[0] is looked up in PATH; "proxylab" means this binary.
+type Command struct {
+	Args   []string
+	Env    []string // added to the place's own
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+}
+
+// Process is a running command.
+type Process interface {
+	Wait() error // as (*exec.Cmd).Wait
+	Interrupt() error
+	Kill() error
+}
+
+// ProxierSpec says which proxier, and how it runs: on equal terms for all.
+type ProxierSpec struct {
+	Name          string // "iptables", "kube-proxy/nftables", ...
+	Backend       string // iptables back end: "legacy", "nft", "" (the machine's own)
+	MinSyncPeriod time.Duration
+	SyncPeriod    time.Duration
+}
+
+// ProxierState is a proxier at work on a node.
+type ProxierState struct {
+	ProxierSpec
+	PID     int       // on this machine
+	Started time.Time //
+	Reports string    // file of JSON lines, one per sync (proxiers/runner.Report), growing
+	Log     string    // file with what it says
+}

@@ -1,0 +1,219 @@
+// Package procs starts the processes of a lab and finds them again.
+//
+// A lab's process carries the lab's name and its own part in its environment, and so do all its children. That is
+// the whole book-keeping: there is no pid file that can be stale or missing, whoever was killed and when.
+package procs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	labVar  = "PROXYLAB_LAB"
+	partVar = "PROXYLAB_PART"
+)
+
+// Spec is a process to start.
+type Spec struct {
+	Lab  string // name of the lab that owns it
+	Part string // what it is in that lab: "kube-apiserver", "proxier/node1", ...
+	Cmd  *exec.Cmd
+	// NetNS and MountNS are files of namespaces to start in; empty: this process's own.
+	NetNS, MountNS string
+	// Detached: it outlives this process and does not get the terminal's signals.
+	Detached bool
+}
+
+// Start starts the command inside its namespaces. The caller waits for it.
+func Start(s Spec) error {
+	if s.Cmd.Env == nil {
+		s.Cmd.Env = os.Environ()
+	}
+	s.Cmd.Env = append(s.Cmd.Env, labVar+"="+s.Lab, partVar+"="+s.Part)
+	if s.Cmd.SysProcAttr == nil {
+		s.Cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	if s.Detached {
+		s.Cmd.SysProcAttr.Setsid = true
+	} else {
+		s.Cmd.SysProcAttr.Setpgid = true
+	}
+	errs := make(chan error, 1)
+	go func() {
+		// A child inherits the namespaces of the thread that forks it. The thread is never unlocked, so it ends
+		// with this goroutine.
+		runtime.LockOSThread()
+		errs <- startHere(s)
+	}()
+	if err := <-errs; err != nil {
+		return fmt.Errorf("start %s of lab %s: %w", s.Part, s.Lab, err)
+	}
+	return nil
+}
+
+func startHere(s Spec) error {
+	if s.NetNS != "" {
+		h, err := netns.GetFromPath(s.NetNS)
+		if err != nil {
+			return fmt.Errorf("network namespace %s: %w", s.NetNS, err)
+		}
+		defer h.Close()
+		if err := netns.Set(h); err != nil {
+			return fmt.Errorf("enter network namespace %s: %w", s.NetNS, err)
+		}
+	}
+	if s.MountNS != "" {
+		f, err := os.Open(s.MountNS)
+		if err != nil {
+			return fmt.Errorf("mount namespace: %w", err)
+		}
+		defer f.Close()
+		// A thread that shares its working directory with others may not change its mount namespace.
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return fmt.Errorf("unshare working directory: %w", err)
+		}
+		if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNS); err != nil {
+			return fmt.Errorf("enter mount namespace %s: %w", s.MountNS, err)
+		}
+	}
+	return s.Cmd.Start()
+}
+
+// Proc is a running process of a lab.
+type Proc struct {
+	PID  int
+	PPID int
+	Lab  string
+	Part string
+}
+
+// Find lists the running processes of a lab, of every lab when lab is empty. A process whose parent has the same part
+// (an iptables-restore below a proxier) is listed too: Root tells them apart.
+func Find(lab string) ([]Proc, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var found []Proc
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if p, ok := read(pid); ok && (lab == "" || p.Lab == lab) {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// Root returns the topmost process with this part, nil where there is none.
+func Root(lab, part string) (*Proc, error) {
+	all, err := Find(lab)
+	if err != nil {
+		return nil, err
+	}
+	parts := map[int]string{}
+	for _, p := range all {
+		parts[p.PID] = p.Part
+	}
+	for _, p := range all {
+		if p.Part == part && parts[p.PPID] != part {
+			return &p, nil
+		}
+	}
+	return nil, nil
+}
+
+func read(pid int) (Proc, bool) {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	env, err := os.ReadFile(filepath.Join(dir, "environ"))
+	if err != nil || len(env) == 0 {
+		return Proc{}, false
+	}
+	p := Proc{PID: pid}
+	for _, kv := range bytes.Split(env, []byte{0}) {
+		name, value, _ := strings.Cut(string(kv), "=")
+		switch name { // the last one counts, as in execve's reader
+		case labVar:
+			p.Lab = value
+		case partVar:
+			p.Part = value
+		}
+	}
+	if p.Lab == "" {
+		return Proc{}, false
+	}
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return Proc{}, false
+	}
+	// The name in parentheses may hold anything: fields count from behind the last one.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 2 || fields[0] == "Z" {
+		return Proc{}, false
+	}
+	p.PPID, _ = strconv.Atoi(fields[1])
+	return p, true
+}
+
+// Stop ends all processes of a lab whose part has the prefix: politely first, for as long as grace, then at once.
+// It returns when they are gone.
+func Stop(ctx context.Context, lab, prefix string, grace time.Duration) error {
+	if lab == "" {
+		return errors.New("procs: Stop needs the name of a lab")
+	}
+	return errors.Join(
+		signalUntilGone(ctx, lab, prefix, unix.SIGTERM, grace),
+		signalUntilGone(ctx, lab, prefix, unix.SIGKILL, 10*time.Second))
+}
+
+func signalUntilGone(ctx context.Context, lab, prefix string, sig unix.Signal, limit time.Duration) error {
+	deadline := time.Now().Add(limit)
+	told := map[int]bool{}
+	for {
+		all, err := Find(lab)
+		if err != nil {
+			return err
+		}
+		var left []string
+		for _, p := range all {
+			if !strings.HasPrefix(p.Part, prefix) {
+				continue
+			}
+			left = append(left, fmt.Sprintf("%s (pid %d)", p.Part, p.PID))
+			if !told[p.PID] {
+				told[p.PID] = true
+				_ = unix.Kill(p.PID, sig) // gone already is fine
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			if sig == unix.SIGKILL {
+				return fmt.Errorf("still running after SIGKILL: %s", strings.Join(left, ", "))
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
