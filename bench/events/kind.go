@@ -1,0 +1,39 @@
+package events
+
+// Kind names the payload as the log does: "runStarted", "loadTick", ... It is empty for an event without one, which
+// is what a payload of a newer version looks like.
+func (e Event) Kind() string {
+	switch {
+	case e.RunStarted != nil:
+		return "runStarted"
+	case e.RunEnded != nil:
+		return "runEnded"
+	case e.SubjectStarted != nil:
+		return "subjectStarted"
+	case e.SubjectEnded != nil:
+		return "subjectEnded"
+	case e.StepStarted != nil:
+		return "stepStarted"
+	case e.StepEnded != nil:
+		return "stepEnded"
+	case e.LoadStarted != nil:
+		return "loadStarted"
+	case e.LoadTick != nil:
+		return "loadTick"
+	case e.LoadEnded != nil:
+		return "loadEnded"
+	case e.Sync != nil:
+		return "sync"
+	case e.Usage != nil:
+		return "usage"
+	case e.Softirq != nil:
+		return "softirq"
+	case e.Programming != nil:
+		return "programming"
+	case e.Swap != nil:
+		return "swap"
+	case e.Note != nil:
+		return "note"
+	}
+	return ""
+}
