@@ -46,6 +46,10 @@ type ServicePort struct {
 	// terminating; hints honoured. Sorted by address, so that equal states compare equal.
 	ClusterEndpoints []Endpoint
 	LocalEndpoints   []Endpoint
+	// ServingEndpoints are all endpoints, on any node, that still serve: also those that policy, hints or termination
+	// keep new traffic from. Flows that they have are alive. Sorted. Nil where nobody said: then only the two lists
+	// above are known to be alive.
+	ServingEndpoints []netip.AddrPort
 	// HasAnyEndpoints: some node has a usable endpoint. With policy Local it tells "drop" (they are elsewhere)
 	// from "refuse" (there is none).
 	HasAnyEndpoints bool
