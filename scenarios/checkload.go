@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,12 +11,12 @@ import (
 )
 
 // What each kind of load takes, beyond what all do.
-var loadFields = map[string]struct{ rate, count, connections bool }{
-	"http":    {rate: true, connections: true},
-	"connect": {rate: true},
-	"udp":     {rate: true, count: true},
-	"stream":  {count: true},
-	"hold":    {count: true},
+var loadFields = map[string][]string{
+	"http":    {"rate", "connections", "count"},
+	"connect": {"rate"},
+	"udp":     {"rate", "connections", "count"},
+	"stream":  {"count"},
+	"hold":    {"count", "reopen"},
 }
 
 func (r *reader) checkLoad(path string, step int, l *LoadStep) {
@@ -32,7 +33,7 @@ func (r *reader) checkLoad(path string, step int, l *LoadStep) {
 		r.checkRate(path+".rate", *l.Rate, maxRate)
 	}
 	r.checkLoadFields(path, l)
-	r.loadDefaults(path, l)
+	loadDefaults(l)
 	r.checkTarget(path+".service", "Service", l.Service)
 	if service := r.world.service(l.Service); service != nil && l.Kind != "" {
 		r.checkLoadTarget(path, l, service)
@@ -46,13 +47,16 @@ func (r *reader) checkLoadFields(path string, l *LoadStep) {
 		return
 	}
 	given := func(field string) bool { return r.index.Has(path + "." + field) }
-	for field, taken := range map[string]bool{"rate": takes.rate, "count": takes.count, "connections": takes.connections} {
-		if given(field) && !taken {
+	for _, field := range []string{"rate", "connections", "count", "reopen"} {
+		if given(field) && !slices.Contains(takes, field) {
 			r.problem(path+"."+field, "does not go with kind %s%s", l.Kind, instead(field, l.Kind))
 		}
 	}
-	if takes.rate && !given("rate") {
+	if slices.Contains(takes, "rate") && !given("rate") {
 		r.problem(path, "rate is missing; write for example rate: 200/s")
+	}
+	if given("count") && slices.Contains(takes, "connections") && l.Connections != "keepalive" {
+		r.problem(path+".count", "goes with connections: keepalive; with new connections each request has its own")
 	}
 	if given("direct") && l.Direct && (l.Kind == "hold" || l.From == "outside") {
 		r.problem(path+".direct", "there is no direct traffic beside a load %s; leave it out", map[bool]string{true: "that holds connections", false: "from outside"}[l.Kind == "hold"])
@@ -64,7 +68,7 @@ func (r *reader) checkLoadFields(path string, l *LoadStep) {
 
 func instead(field, kind string) string {
 	switch {
-	case field == "count" && kind == "http", field == "count" && kind == "connect":
+	case field == "count" && kind == "connect":
 		return "; how much it sends is its rate"
 	case field == "rate" && kind == "hold":
 		return "; how many connections it holds is its count"
@@ -77,13 +81,17 @@ func instead(field, kind string) string {
 }
 
 // loadDefaults fills in what depends on the kind and on where the load comes from.
-func (r *reader) loadDefaults(path string, l *LoadStep) {
-	if l.Count == 0 {
-		l.Count = map[string]int{"hold": 10, "stream": 1, "udp": 1}[l.Kind]
+func loadDefaults(l *LoadStep) {
+	switch {
+	case l.Kind == "hold":
+		l.Count = cmp.Or(l.Count, 10)
+	case l.Kind == "stream", l.Connections == "keepalive":
+		l.Count = cmp.Or(l.Count, 1)
 	}
-	if l.Kind == "http" && l.Connections == "" {
+	if l.Connections == "" && slices.Contains(loadFields[l.Kind], "connections") {
 		l.Connections = "new"
 	}
+	l.Reopen = l.Reopen && l.Kind == "hold"
 	if l.Via == "" {
 		l.Via = map[bool]string{true: "nodePort", false: "clusterIP"}[l.From == "outside"]
 	}
@@ -94,7 +102,7 @@ func (r *reader) loadDefaults(path string, l *LoadStep) {
 
 // checkLoadTarget checks that the Service can be reached as the load wants.
 func (r *reader) checkLoadTarget(path string, l *LoadStep, service *corev1.Service) {
-	if _, err := ServicePort(service, *l); err != nil {
+	if _, err := l.ServicePort(service); err != nil {
 		at := path + ".port"
 		if !r.index.Has(at) {
 			at = path + ".service"
@@ -126,7 +134,7 @@ var portNames = map[string]string{"http": "http", "connect": "tcp", "hold": "tcp
 
 // ServicePort is the port of the Service that a load goes to: the one it names, or else the first that is called as the
 // load's kind wants, or else the first of the protocol.
-func ServicePort(service *corev1.Service, l LoadStep) (corev1.ServicePort, error) {
+func (l LoadStep) ServicePort(service *corev1.Service) (corev1.ServicePort, error) {
 	protocol := corev1.ProtocolTCP
 	if l.Kind == "udp" {
 		protocol = corev1.ProtocolUDP

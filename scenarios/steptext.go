@@ -15,17 +15,16 @@ func (l LoadStep) String() string {
 	if l.Rate != nil {
 		fmt.Fprintf(&b, " %s", l.Rate)
 	}
-	switch {
-	case l.Kind == "http":
+	if l.Connections != "" {
 		fmt.Fprintf(&b, ", %s connections", l.Connections)
-	case l.Kind == "udp" && l.Count == 1:
-		// one socket goes without saying
-	case l.Kind == "udp":
-		fmt.Fprintf(&b, ", %d sockets", l.Count)
+	}
+	switch {
 	case l.Kind == "hold":
-		fmt.Fprintf(&b, ", %d connections", l.Count)
+		fmt.Fprintf(&b, " %d connections", l.Count)
 	case l.Kind == "stream":
-		fmt.Fprintf(&b, ", %d at once", l.Count)
+		fmt.Fprintf(&b, " %d at once", l.Count)
+	case l.Count > 1:
+		fmt.Fprintf(&b, " of %d clients", l.Count)
 	}
 	fmt.Fprintf(&b, ", to %s", l.Service)
 	if l.Port != "" {
