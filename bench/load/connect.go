@@ -1,0 +1,133 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// runConnect makes TCP connections and reads the line that names the pod.
+func runConnect(j *job) error {
+	workers := j.spec.workers()
+	if j.spec.SourcePort > 0 {
+		workers = j.spec.Count // a port is one connection's at a time
+	}
+	next := j.spec.roundRobin()
+	j.openLoop(workers, func(worker int, due time.Time) {
+		ctx, cancel := context.WithDeadline(j.hard, due.Add(j.spec.Timeout))
+		defer cancel()
+		j.rec.sent(time.Since(due))
+		c, err := j.open(ctx, next(), j.spec.port(worker))
+		if err != nil {
+			j.fail(err)
+			return
+		}
+		discard(c.Conn)
+		j.rec.success(c.pod, time.Since(due), c.greeting)
+	})
+	return nil
+}
+
+// roundRobin returns a function that gives one target after the other.
+func (s Spec) roundRobin() func() string {
+	var n atomic.Uint64
+	return func() string { return s.Targets[(n.Add(1)-1)%uint64(len(s.Targets))] }
+}
+
+// port is the source port of a worker; 0: any.
+func (s Spec) port(worker int) int {
+	if s.SourcePort == 0 {
+		return 0
+	}
+	return s.SourcePort + worker
+}
+
+// conn is a connection to a server of the echo protocol that said who it is.
+type conn struct {
+	net.Conn
+	in       *bufio.Reader
+	pod      string
+	greeting int64 // bytes
+}
+
+// open makes a connection and reads the line that names the pod, until ctx's deadline.
+func (j *job) open(ctx context.Context, target string, port int) (*conn, error) {
+	if ctx.Err() != nil {
+		return nil, errUnsent
+	}
+	raw, err := j.dial(ctx, "tcp", target, port)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: raw, in: bufio.NewReaderSize(raw, 512)}
+	// A deadline in the past ends a read that is under way: when ctx is cancelled, that is.
+	release := context.AfterFunc(ctx, func() { _ = raw.SetReadDeadline(time.Unix(1, 0)) })
+	defer release()
+	line, err := c.in.ReadSlice('\n')
+	if errors.Is(err, io.EOF) && len(line) > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil {
+		c.pod, err = podOf(line)
+	}
+	if err != nil {
+		discard(raw)
+		return nil, err
+	}
+	c.greeting = int64(len(line))
+	return c, nil
+}
+
+// dial connects, and notes how long it took.
+func (j *job) dial(ctx context.Context, network, target string, port int) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: -1}
+	if port > 0 {
+		d.Control = reuseAddress
+		d.LocalAddr = &net.TCPAddr{Port: port}
+		if network == "udp" {
+			d.LocalAddr = &net.UDPAddr{Port: port}
+		}
+	}
+	begin := time.Now()
+	c, err := d.DialContext(ctx, network, target)
+	if err == nil && network == "tcp" {
+		j.rec.connected(time.Since(begin))
+	}
+	return c, err
+}
+
+// reuseAddress lets a fixed port be bound although an earlier connection from it lingers.
+func reuseAddress(_, _ string, raw syscall.RawConn) error {
+	var err error
+	if ctlErr := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	}); ctlErr != nil {
+		return ctlErr
+	}
+	return err
+}
+
+// discard closes a connection by RST, which leaves no port in TIME-WAIT.
+func discard(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0) // where it fails, the close is merely an orderly one
+	}
+	_ = c.Close()
+}
+
+// podOf reads "<pod> <node> <client>": the pod's name.
+func podOf(answer []byte) (string, error) {
+	pod, rest, _ := strings.Cut(string(answer), " ")
+	if pod == "" || strings.Count(rest, " ") < 1 {
+		return "", &malformedError{string(answer)}
+	}
+	return pod, nil
+}
