@@ -142,6 +142,11 @@ func Root(lab, part string) (*Proc, error) {
 func read(pid int) (Proc, bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	env, err := os.ReadFile(filepath.Join(dir, "environ"))
+	// In the middle of an exec a process has no environment for a moment.
+	for try := 0; err == nil && len(env) == 0 && try < 3 && inUserSpace(dir); try++ {
+		time.Sleep(200 * time.Microsecond)
+		env, err = os.ReadFile(filepath.Join(dir, "environ"))
+	}
 	if err != nil || len(env) == 0 {
 		return Proc{}, false
 	}
@@ -158,12 +163,7 @@ func read(pid int) (Proc, bool) {
 	if p.Lab == "" {
 		return Proc{}, false
 	}
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-	if err != nil {
-		return Proc{}, false
-	}
-	// The name in parentheses may hold anything: fields count from behind the last one.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	fields := stat(dir)
 	if len(fields) < 2 || fields[0] == "Z" {
 		return Proc{}, false
 	}
@@ -171,18 +171,44 @@ func read(pid int) (Proc, bool) {
 	return p, true
 }
 
-// Stop ends all processes of a lab whose part has the prefix: politely first, for as long as grace, then at once.
-// It returns when they are gone.
-func Stop(ctx context.Context, lab, prefix string, grace time.Duration) error {
+// stat returns the fields of a process's stat file from the third on: state, parent...
+func stat(dir string) []string {
+	b, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return nil
+	}
+	// The name in parentheses may hold anything: fields count from behind the last one.
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+}
+
+// inUserSpace says that it is neither a thread of the kernel nor a zombie.
+func inUserSpace(dir string) bool {
+	const kernelThread = 0x200000 // PF_KTHREAD
+	fields := stat(dir)
+	if len(fields) < 7 || fields[0] == "Z" {
+		return false
+	}
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	return err == nil && flags&kernelThread == 0
+}
+
+// Stop ends all processes of a lab that are this part or below it ("proxier" has "proxier/node1" below it; "" has all):
+// politely first, for as long as grace, then at once. The polite signal goes to the topmost ones, who end their own
+// children in good order. It returns when all are gone.
+func Stop(ctx context.Context, lab, part string, grace time.Duration) error {
 	if lab == "" {
 		return errors.New("procs: Stop needs the name of a lab")
 	}
 	return errors.Join(
-		signalUntilGone(ctx, lab, prefix, unix.SIGTERM, grace),
-		signalUntilGone(ctx, lab, prefix, unix.SIGKILL, 10*time.Second))
+		signalUntilGone(ctx, lab, part, unix.SIGTERM, grace),
+		signalUntilGone(ctx, lab, part, unix.SIGKILL, 10*time.Second))
 }
 
-func signalUntilGone(ctx context.Context, lab, prefix string, sig unix.Signal, limit time.Duration) error {
+func below(part, ancestor string) bool {
+	return ancestor == "" || part == ancestor || strings.HasPrefix(part, ancestor+"/")
+}
+
+func signalUntilGone(ctx context.Context, lab, part string, sig unix.Signal, limit time.Duration) error {
 	deadline := time.Now().Add(limit)
 	told := map[int]bool{}
 	for {
@@ -190,13 +216,17 @@ func signalUntilGone(ctx context.Context, lab, prefix string, sig unix.Signal, l
 		if err != nil {
 			return err
 		}
+		parts := map[int]string{}
+		for _, p := range all {
+			parts[p.PID] = p.Part
+		}
 		var left []string
 		for _, p := range all {
-			if !strings.HasPrefix(p.Part, prefix) {
+			if !below(p.Part, part) {
 				continue
 			}
 			left = append(left, fmt.Sprintf("%s (pid %d)", p.Part, p.PID))
-			if !told[p.PID] {
+			if !told[p.PID] && (sig == unix.SIGKILL || parts[p.PPID] != p.Part) {
 				told[p.PID] = true
 				_ = unix.Kill(p.PID, sig) // gone already is fine
 			}
