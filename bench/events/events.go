@@ -35,6 +35,7 @@ type Event struct {
 	Usage          *Usage          `json:"usage,omitempty"`
 	Softirq        *Softirq        `json:"softirq,omitempty"`
 	Programming    *Programming    `json:"programming,omitempty"`
+	Awaited        *Awaited        `json:"awaited,omitempty"`
 	Swap           *Swap           `json:"swap,omitempty"`
 	Note           *Note           `json:"note,omitempty"`
 }
@@ -164,6 +165,18 @@ type Programming struct {
 	Seconds           float64 `json:"seconds"`
 	ResolutionSeconds float64 `json:"resolutionSeconds"` // spacing of the probes, so the error of Seconds
 	Error             string  `json:"error,omitempty"`   // not observed within the time limit; Seconds is then that limit
+	// FailedProbes are those that nobody answered between the change and what was observed. An endpoint that is gone
+	// already cannot answer: where there are some, "removed" may have taken longer than Seconds.
+	FailedProbes int64 `json:"failedProbes,omitempty"`
+}
+
+// Awaited is a prober's answer to the request to wait for a state of the data path.
+type Awaited struct {
+	Service string  `json:"service"`         // namespace/name
+	ID      string  `json:"id,omitempty"`    // of the request
+	What    string  `json:"what"`            // "any": it answers; "refused": it refuses
+	Seconds float64 `json:"seconds"`         // from the request to the first such probe
+	Error   string  `json:"error,omitempty"` // not observed within the time limit; Seconds is then that limit
 }
 
 // Swap is a live change of proxier.

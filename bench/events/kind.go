@@ -30,6 +30,8 @@ func (e Event) Kind() string {
 		return "softirq"
 	case e.Programming != nil:
 		return "programming"
+	case e.Awaited != nil:
+		return "awaited"
 	case e.Swap != nil:
 		return "swap"
 	case e.Note != nil:
