@@ -58,19 +58,23 @@ type conn struct {
 	greeting int64 // bytes
 }
 
-// open makes a connection and reads the line that names the pod, until ctx's deadline.
+// open makes a connection, notes how long it took to be established, and reads the line that names the pod.
 func (j *job) open(ctx context.Context, target string, port int) (*conn, error) {
+	return open(ctx, target, port, j.rec.connected)
+}
+
+// open makes a connection and reads the line that names the pod, until ctx's deadline. It tells established how long
+// the connection took, also when no line follows.
+func open(ctx context.Context, target string, port int, established func(time.Duration)) (*conn, error) {
 	if ctx.Err() != nil {
 		return nil, errUnsent
 	}
-	raw, err := j.dial(ctx, "tcp", target, port)
+	raw, err := dial(ctx, "tcp", target, port, established)
 	if err != nil {
 		return nil, err
 	}
 	c := &conn{Conn: raw, in: bufio.NewReaderSize(raw, 512)}
-	// A deadline in the past ends a read that is under way: when ctx is cancelled, that is.
-	release := context.AfterFunc(ctx, func() { _ = raw.SetReadDeadline(time.Unix(1, 0)) })
-	defer release()
+	defer interrupt(ctx, raw)()
 	line, err := c.in.ReadSlice('\n')
 	if errors.Is(err, io.EOF) && len(line) > 0 {
 		err = io.ErrUnexpectedEOF
@@ -86,8 +90,13 @@ func (j *job) open(ctx context.Context, target string, port int) (*conn, error) 
 	return c, nil
 }
 
-// dial connects, and notes how long it took.
-func (j *job) dial(ctx context.Context, network, target string, port int) (net.Conn, error) {
+// interrupt ends what waits on c when ctx is done, until the returned function is called.
+func interrupt(ctx context.Context, c net.Conn) (release func() bool) {
+	return context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+}
+
+// dial connects, from a fixed port where that is not 0.
+func dial(ctx context.Context, network, target string, port int, established func(time.Duration)) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
 	if port > 0 {
 		d.Control = reuseAddress
@@ -98,8 +107,8 @@ func (j *job) dial(ctx context.Context, network, target string, port int) (net.C
 	}
 	begin := time.Now()
 	c, err := d.DialContext(ctx, network, target)
-	if err == nil && network == "tcp" {
-		j.rec.connected(time.Since(begin))
+	if err == nil && established != nil {
+		established(time.Since(begin))
 	}
 	return c, err
 }

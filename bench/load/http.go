@@ -137,7 +137,7 @@ func (t *transport) dial(ctx context.Context, network, addr string) (net.Conn, e
 	ctx, cancel := context.WithTimeout(ctx, t.job.spec.Timeout)
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
-	c, err := t.job.dial(ctx, network, addr, 0)
+	c, err := dial(ctx, network, addr, 0, t.job.rec.connected)
 	if err != nil {
 		return nil, err
 	}

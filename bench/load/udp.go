@@ -30,7 +30,7 @@ func runUDP(j *job) error {
 		ctx, cancel := context.WithDeadline(j.hard, due.Add(j.spec.Timeout))
 		defer cancel()
 		j.rec.sent(time.Since(due))
-		pod, size, err := j.exchange(ctx, next(), j.spec.port(worker), mark.payload(seq.Add(1)))
+		pod, size, err := exchange(ctx, next(), j.spec.port(worker), mark.payload(seq.Add(1)))
 		if err != nil {
 			j.fail(err)
 			return
@@ -41,16 +41,16 @@ func runUDP(j *job) error {
 }
 
 // exchange sends one datagram from a new socket and awaits its answer, until ctx's deadline.
-func (j *job) exchange(ctx context.Context, target string, port int, payload []byte) (pod string, size int, err error) {
+func exchange(ctx context.Context, target string, port int, payload []byte) (pod string, size int, err error) {
 	if ctx.Err() != nil {
 		return "", 0, errUnsent
 	}
-	c, err := j.dial(ctx, "udp", target, port)
+	c, err := dial(ctx, "udp", target, port, nil)
 	if err != nil {
 		return "", 0, err
 	}
 	defer c.Close()
-	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
+	defer interrupt(ctx, c)()
 	if err := reportICMP(c.(*net.UDPConn)); err != nil {
 		return "", 0, err
 	}
@@ -174,7 +174,7 @@ type flow struct {
 }
 
 func (j *job) newFlow(target string, port int, m mark) (*flow, error) {
-	c, err := j.dial(j.hard, "udp", target, port)
+	c, err := dial(j.hard, "udp", target, port, nil)
 	if err != nil {
 		return nil, err
 	}
