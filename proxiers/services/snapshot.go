@@ -44,11 +44,13 @@ type ServicePort struct {
 	// ClusterEndpoints serve traffic under policy Cluster; LocalEndpoints, those on this node, under policy Local.
 	// Both are already narrowed as KEP-1669 and KEP-2433 say: ready ones; where there is none, those serving while
 	// terminating; hints honoured. Sorted by address, so that equal states compare equal.
+	// A list that no traffic can use (see UsesClusterEndpoints and UsesLocalEndpoints) is nil.
 	ClusterEndpoints []Endpoint
 	LocalEndpoints   []Endpoint
 	// ServingEndpoints are all endpoints, on any node, that still serve: also those that policy, hints or termination
 	// keep new traffic from. Flows that they have are alive. Sorted. Nil where nobody said: then only the two lists
-	// above are known to be alive.
+	// above are known to be alive. A Tracker says so for UDP alone: nobody ends the connections of other protocols, and
+	// there an endpoint that stops serving behind others' backs would be a change without consequences.
 	ServingEndpoints []netip.AddrPort
 	// HasAnyEndpoints: some node has a usable endpoint. With policy Local it tells "drop" (they are elsewhere)
 	// from "refuse" (there is none).
@@ -74,8 +76,11 @@ type Node struct {
 }
 
 // Snapshot is the whole desired state of a node, and what of it changed since the last successful sync, so that a
-// proxier may choose between a full and a partial pass. A Snapshot and what it points to are never modified after
-// they were handed out.
+// proxier may choose between a full and a partial pass.
+//
+// It is only read. Ports and Changed may be kept until the end of the Sync after the one that they were given to, so
+// that two states can be compared; after that the map Ports is used again. What it points to may be kept for ever: a
+// ServicePort and its lists are never modified after they were handed out.
 type Snapshot struct {
 	Node  Node
 	Ports map[Key]*ServicePort
@@ -84,4 +89,6 @@ type Snapshot struct {
 	// Full asks for a pass that does not trust what is in the kernel: at the start, after the sync period, after
 	// somebody else's flush.
 	Full bool
+
+	generation uint64 // of the Tracker that made it; 0: none
 }
