@@ -157,7 +157,7 @@ func (l LoadStep) ServicePort(service *corev1.Service) (corev1.ServicePort, erro
 	if len(fitting) > 0 {
 		return fitting[0], nil
 	}
-	which := fmt.Sprintf("port %s", protocol)
+	which := fmt.Sprintf("%s port", protocol)
 	if l.Port != "" {
 		which = fmt.Sprintf("%s port %s", protocol, l.Port)
 	}

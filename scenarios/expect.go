@@ -1,19 +1,24 @@
 package scenarios
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
+	"proxylab/bench/report"
 	"proxylab/scenarios/strict"
 )
 
+// checkExpectation checks that an expectation can be read, and that the load is there that it is about.
 func (r *reader) checkExpectation(path, text string) {
-	load, err := parseExpectation(text)
+	if text == "" {
+		return // that it is no text is said already
+	}
+	expectation, err := report.ParseExpectation(text)
 	if err != nil {
-		r.problem(path, "%v", err)
+		r.problem(path, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return
 	}
+	load := expectation.Load()
 	if load == "" || r.scenario.HasLoad(load) {
 		return
 	}
@@ -37,16 +42,4 @@ func (r *reader) checkExpectation(path, text string) {
 		return
 	}
 	r.problem(path, "is about the load %q, which no step starts%s", load, strict.Suggest(load, known))
-}
-
-// parseExpectation reads one expectation and names the load that it is about, if it is about one.
-func parseExpectation(text string) (load string, err error) {
-	subject, _, found := strings.Cut(strings.TrimSpace(text), " ")
-	if !found {
-		return "", fmt.Errorf("%q is not an expectation; write for example load.web.errors == 0", text)
-	}
-	if rest, ok := strings.CutPrefix(subject, "load."); ok {
-		load, _, _ = strings.Cut(rest, ".")
-	}
-	return load, nil
 }

@@ -15,6 +15,7 @@ import (
 func (r *reader) manifests(path, text string) []object {
 	node := r.index.Node(path)
 	if node == nil || text == "" {
+		r.world.unsure = r.world.unsure || node != nil
 		return nil
 	}
 	if !strings.Contains(text, "\n") && !strings.HasPrefix(text, "{") {
@@ -57,6 +58,7 @@ func (r *reader) manifestFiles(path, name string) []object {
 	for _, file := range files {
 		text, problem := readFile(file)
 		if problem != "" {
+			r.world.unsure = true
 			r.problem(path, "%s: %s; it is searched for from the directory of the scenario file", file, problem)
 			continue
 		}

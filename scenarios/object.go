@@ -29,6 +29,7 @@ type object struct {
 func (r *reader) objects(text []byte, at strict.Place) []object {
 	docs, problems := strict.Parse(text, at)
 	r.problems = append(r.problems, problems...)
+	r.world.unsure = r.world.unsure || len(problems) > 0
 	var objects []object
 	for _, doc := range docs {
 		o, problems := readObject(doc, at)
@@ -37,20 +38,19 @@ func (r *reader) objects(text []byte, at strict.Place) []object {
 		} else if o.Unstructured != nil {
 			// It is known by name, so that whatever refers to it is not a second mistake.
 			r.world.broken(o.Unstructured)
+		} else {
+			r.world.unsure = true
 		}
 	}
 	return objects
 }
 
+// readObject reads one document. An object that has mistakes, but is recognisable, comes without its typed form.
 func readObject(doc *yaml.Node, at strict.Place) (object, []strict.Problem) {
-	plain, problems := strict.Plain(doc, at)
+	plain, _ := strict.Plain(doc, at)
 	fields, ok := plain.(map[string]any)
 	if !ok {
 		return object{}, []strict.Problem{at.Problem(doc.Line, doc.Column, "", "is not a Kubernetes object: it should begin with apiVersion and kind")}
-	}
-	o := object{Unstructured: &unstructured.Unstructured{Object: fields}}
-	if len(problems) > 0 {
-		return object{}, problems
 	}
 	apiVersion, _, _ := unstructured.NestedString(fields, "apiVersion")
 	kind, _, _ := unstructured.NestedString(fields, "kind")
@@ -59,20 +59,32 @@ func readObject(doc *yaml.Node, at strict.Place) (object, []strict.Problem) {
 	if apiVersion == "" || kind == "" {
 		return object{}, []strict.Problem{at.Problem(doc.Line, doc.Column, "", "is not a Kubernetes object: it needs both apiVersion and kind")}
 	}
+	o := object{Unstructured: &unstructured.Unstructured{Object: fields}}
 	typed, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(apiVersion, kind))
 	if err != nil {
-		return object{}, []strict.Problem{at.Problem(doc.Line, doc.Column, "", "there is no kind %s in %s%s", kind, apiVersion, knownKinds(kind))}
+		return o, []strict.Problem{at.Problem(doc.Line, doc.Column, "", "there is no kind %s in %s%s", kind, apiVersion, knownKinds(kind))}
 	}
 	if _, err := meta.Accessor(typed); err != nil {
 		return object{}, []strict.Problem{at.Problem(doc.Line, doc.Column, "", "a %s is not an object by itself; write each object as a document of its own, with --- between them", kind)}
 	}
-	o.typed = typed
-	o.index, problems = strict.Decode(doc, typed, at, strict.Options{AllowNull: true})
+	index, problems := strict.Decode(doc, typed, at, strict.Options{AllowNull: true})
+	o.typed, o.index = typed, index
 	problems = append(problems, nameProblems(o, name)...)
+	// What Plain finds besides is in fields that are unknown, or read themselves: doubled keys, numbers too large.
+	_, more := strict.Plain(doc, at)
+	problems = distinct(append(problems, more...))
 	if len(problems) == 0 {
 		problems = lastWord(o, doc, at)
 	}
 	return o, problems
+}
+
+// distinct leaves out what is said twice.
+func distinct(problems []strict.Problem) []strict.Problem {
+	strict.Sort(problems)
+	return slices.CompactFunc(problems, func(a, b strict.Problem) bool {
+		return a.Line == b.Line && a.Column == b.Column && a.Text == b.Text
+	})
 }
 
 // knownKinds tells where else a kind exists, or which kinds are spelt alike.

@@ -33,11 +33,13 @@ func Load(pathOrName string, opts Options) (*Scenario, error) {
 	if problem == "" {
 		return Parse(pathOrName, text, opts)
 	}
-	if !strings.ContainsAny(pathOrName, `./\`) {
+	if problem == noSuchFile && !strings.ContainsAny(pathOrName, `./\`) {
 		problem = "there is neither a built-in scenario nor a file of this name" + strict.Suggest(pathOrName, names())
 	}
 	return nil, &Invalid{[]strict.Problem{{File: pathOrName, Text: problem}}}
 }
+
+const noSuchFile = "there is no such file"
 
 // readFile reads a file of bounded size, or says in words why it cannot.
 func readFile(path string) (text []byte, problem string) {
@@ -48,7 +50,7 @@ func readFile(path string) (text []byte, problem string) {
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, "there is no such file"
+		return nil, noSuchFile
 	case errors.Is(err, syscall.EISDIR):
 		return nil, "is a directory; name a file in it"
 	case err != nil:

@@ -15,6 +15,7 @@ type world struct {
 	objects    map[string]*object // by key; nil: it exists, but is not known any closer
 	namespaces map[string]bool    // those that the scenario puts objects into
 	loads      map[string]loadState
+	unsure     bool // manifests could not be read, so there may be more
 }
 
 // loadState says what has become of a load.
@@ -55,7 +56,7 @@ func (w *world) has(o *unstructured.Unstructured) bool {
 // in a namespace that is somebody else's.
 func (w *world) missing(kind, ref string) string {
 	namespace, name := SplitName(ref)
-	if _, ok := w.objects[key(kind, namespace, name)]; ok || !w.namespaces[namespace] {
+	if _, ok := w.objects[key(kind, namespace, name)]; ok || w.unsure || !w.namespaces[namespace] {
 		return ""
 	}
 	var known []string

@@ -91,6 +91,31 @@ func syntaxProblem(text []byte, at Place, err error) Problem {
 	content := strings.TrimLeft(line, " \t")
 	if indent := line[:len(line)-len(content)]; strings.Contains(indent, "\t") {
 		reason += "; indent with spaces, not with tabs"
+	} else {
+		reason += remedy(reason)
 	}
 	return at.Problem(broken, 1+len(line)-len(content), "", "broken YAML: %s", reason)
+}
+
+// remedies say what usually helps against what the YAML library says.
+var remedies = []struct{ reason, remedy string }{
+	{"did not find expected key", "see whether it is indented like the lines around it"},
+	{"did not find expected '-'", "see whether it is indented like the entries around it"},
+	{"mapping values are not allowed", "put text that holds a colon in quotes, and see whether the line is indented rightly"},
+	{"did not find expected ',' or", "close what is opened here by { or ["},
+	{"did not find expected node content", "close what is opened here by { or ["},
+	{"found unexpected end of stream", "close what is opened here by a quote"},
+	{"could not find expected ':'", "put a colon and a space between key and value"},
+	{"cannot start any token", "put text that begins with this character in quotes"},
+	{"unknown anchor", "define it before, with & in place of *, or put the text in quotes"},
+	{"alphabetic or numeric character", "put text that begins with * or & in quotes"},
+}
+
+func remedy(reason string) string {
+	for _, r := range remedies {
+		if strings.Contains(reason, r.reason) {
+			return "; " + r.remedy
+		}
+	}
+	return ""
 }

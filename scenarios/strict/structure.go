@@ -43,7 +43,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-func near(a, b string) bool { return distance(strings.ToLower(a), strings.ToLower(b)) <= 1+len(b)/3 }
+func near(a, b string) bool { return distance(strings.ToLower(a), strings.ToLower(b)) <= reach(a) }
 
 func choices(r rules) string {
 	if len(r.enum) == 0 {
