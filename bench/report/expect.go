@@ -199,7 +199,7 @@ func evaluateTexts(r *Result, texts []string) []Verdict {
 		}
 		for _, s := range r.Subjects {
 			v := verdict(s, text)
-			v.Got = err.Error()
+			v.Got = "unreadable: " + err.Error()
 			verdicts = append(verdicts, v)
 		}
 	}

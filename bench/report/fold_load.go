@@ -2,6 +2,7 @@ package report
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -106,3 +107,5 @@ func copied(m map[string]int64) map[string]int64 {
 	}
 	return maps.Clone(m)
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

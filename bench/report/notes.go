@@ -112,7 +112,7 @@ var ownLimits = []string{"no-port", "unsent"}
 
 func noteSubject(n *notes, s *subject, r *Subject) {
 	about := &s.id
-	for _, name := range slices.Sorted(maps.Keys(s.loads)) {
+	for _, name := range sortedKeys(s.loads) {
 		l := s.loads[name]
 		if l.late > 0 && float64(l.late) > lateShare*float64(l.requests) {
 			n.add(about, fmt.Sprintf("%s: %d of %d requests were sent over 10 ms late because the load generator was busy; "+
@@ -133,7 +133,7 @@ func noteSubject(n *notes, s *subject, r *Subject) {
 	}
 	for _, w := range r.Swap {
 		if len(w.Leftovers) > 0 {
-			n.add(about, fmt.Sprintf("%s left behind after the change to %s: %s.", w.From, w.To, firstFew(w.Leftovers, 3)))
+			n.add(about, fmt.Sprintf("after the change to %s, %s had left behind: %s.", w.To, w.From, firstFew(w.Leftovers, 3)))
 		}
 	}
 }
