@@ -72,6 +72,10 @@ func (w *Writer) Emit(e Event) {
 	if e.Time.IsZero() {
 		e.Time = w.now().UTC()
 	}
+	if e.Subject != nil { // callers stamp all their events with the same one, and may come to know more of it
+		subject := *e.Subject
+		e.Subject = &subject
+	}
 	line, err := encode(e)
 	w.mu.Lock()
 	defer w.mu.Unlock()

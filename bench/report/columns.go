@@ -59,6 +59,9 @@ type row struct {
 	why   string // why there may be none
 }
 
+// indent is the blanks that the label begins with.
+func (r row) indent() string { return r.label[:len(r.label)-len(strings.TrimLeft(r.label, " "))] }
+
 func (r row) empty() bool {
 	for _, c := range r.cells {
 		if c.state != empty {

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/jedib0t/go-pretty/v6/text"
+	"unicode"
 )
 
 // foot is what the table itself cannot say: what failed, what is missing and why, and the notes.
@@ -25,14 +24,7 @@ func (t *tabulator) list(title string, items []string) string {
 	}
 	lines := []string{t.paint(title, "1")}
 	for _, item := range items {
-		wrapped := text.WrapSoft(item, t.width-4)
-		for i, l := range strings.Split(wrapped, "\n") {
-			bullet := "  "
-			if i == 0 {
-				bullet = "- "
-			}
-			lines = append(lines, bullet+strings.TrimRight(l, " "))
-		}
+		lines = append(lines, "- "+strings.ReplaceAll(wrap(flat(item), t.width-2), "\n", "\n  "))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -50,7 +42,7 @@ func failures(r *Result) []string {
 		}
 		for _, step := range s.Steps {
 			if step.Error != "" && !strings.Contains(s.Error, step.Error) {
-				list = append(list, fmt.Sprintf("%s: step %d (%s): %s", who, step.Index+1, step.Text, oneLine(step.Error)))
+				list = append(list, fmt.Sprintf("%s: step %d (%s): %s", who, step.Index+1, flat(step.Text), oneLine(step.Error)))
 			}
 		}
 		for _, name := range sortedKeys(s.Loads) {
@@ -62,9 +54,20 @@ func failures(r *Result) []string {
 	return list
 }
 
+// flat is s on one line, without control characters: texts of a log reach a terminal as they are otherwise.
+func flat(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	return strings.Join(strings.Fields(s), " ")
+}
+
 // oneLine is an error as a list can hold it: the log has the whole.
 func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	s = flat(s)
 	if r := []rune(s); len(r) > 300 {
 		return string(r[:300]) + "…"
 	}

@@ -36,7 +36,9 @@ type progress struct {
 }
 
 func (p *progress) line(format string, args ...any) {
-	fmt.Fprintf(p.out, "%s %s\n", p.at.In(p.zone).Format("15:04:05"), fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	fmt.Fprintf(p.out, "%s %s%s\n", p.at.In(p.zone).Format("15:04:05"), indent, flat(text))
 }
 
 func (p *progress) show(e events.Event) {

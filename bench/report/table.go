@@ -95,7 +95,7 @@ func (t *tabulator) render(cols []*column, rows []row, compact bool) string {
 			t.appendTitle(w, r.label, len(cols))
 			continue
 		}
-		line := table.Row{"  " + r.label}
+		line := table.Row{"  " + r.indent() + flat(r.label)}
 		for _, c := range r.cells {
 			line = append(line, t.cell(c, compact))
 		}
@@ -106,7 +106,7 @@ func (t *tabulator) render(cols []*column, rows []row, compact bool) string {
 
 // appendTitle lets a heading take the whole width, which the library does with cells that are equal.
 func (t *tabulator) appendTitle(w table.Writer, title string, cols int) {
-	title = t.paint(title, "1")
+	title = t.paint(flat(title), "1")
 	line := table.Row{title}
 	for range cols {
 		line = append(line, title)
@@ -120,18 +120,12 @@ func wrapLabel(label string, width int) string {
 		return label
 	}
 	indent := label[:len(label)-len(strings.TrimLeft(label, " "))]
-	lines := strings.Split(text.WrapSoft(strings.TrimSpace(label), width-len(indent)-2), "\n")
-	for i := range lines {
-		lines[i] = indent + strings.TrimRight(lines[i], " ")
-		if i > 0 {
-			lines[i] = "  " + lines[i]
-		}
-	}
-	return strings.Join(lines, "\n")
+	wrapped := wrap(strings.TrimSpace(label), width-len(indent)-2)
+	return indent + strings.ReplaceAll(wrapped, "\n", "\n  "+indent)
 }
 
 func heading(c *column, compact bool) string {
-	name := c.name
+	name := flat(c.name)
 	if compact {
 		name = strings.Replace(name, "/", "/\n", 1)
 		name = strings.Replace(name, " (", "\n(", 1)
@@ -175,15 +169,15 @@ func (t *tabulator) paint(s, code string) string {
 // head says what was played, and how it ended.
 func (t *tabulator) head() string {
 	run := t.result.Run
-	name := run.Scenario
+	name := flat(run.Scenario)
 	if name == "" {
 		name = "A run without a beginning"
 	}
 	first := t.paint(name, "1")
 	if run.Lab != "" {
-		first += fmt.Sprintf(" in a %s lab, kernel %s (%s), %d CPUs", run.Lab, run.Kernel.Release, run.Kernel.Kind, run.CPUs)
+		first += fmt.Sprintf(" in a %s lab, kernel %s (%s), %d CPUs", flat(run.Lab), flat(run.Kernel.Release), flat(run.Kernel.Kind), run.CPUs)
 	}
-	second := run.ID
+	second := flat(run.ID)
 	if run.Started != nil {
 		second += ", started " + run.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 		if run.Ended != nil {
@@ -191,11 +185,11 @@ func (t *tabulator) head() string {
 		}
 	}
 	if run.Version != "" {
-		second += ", proxylab " + run.Version
+		second += ", proxylab " + flat(run.Version)
 	}
-	outcome := "Outcome: " + run.Outcome
+	outcome := "Outcome: " + flat(run.Outcome)
 	if run.Error != "" {
-		outcome += ": " + run.Error
+		outcome += ": " + oneLine(run.Error)
 	}
 	if run.Outcome != Done {
 		outcome = t.paint(outcome, "31")
@@ -205,12 +199,15 @@ func (t *tabulator) head() string {
 		lines = append(lines, fmt.Sprintf("Repetitions: %d; figures are medians, with the least and the most", run.Repeat))
 	}
 	lines = slices.DeleteFunc(lines, func(s string) bool { return s == "" })
-	return unpadded(text.WrapSoft(strings.Join(lines, "\n"), t.width))
+	for i, line := range lines {
+		lines[i] = wrap(line, t.width)
+	}
+	return strings.Join(lines, "\n")
 }
 
-// unpadded is s without the blanks that wrapping leaves at the ends of lines.
-func unpadded(s string) string {
-	lines := strings.Split(s, "\n")
+// wrap breaks one line at blanks, and leaves none at the ends of lines.
+func wrap(line string, width int) string {
+	lines := strings.Split(text.WrapSoft(line, width), "\n")
 	for i, l := range lines {
 		lines[i] = strings.TrimRight(l, " ")
 	}
