@@ -1,0 +1,36 @@
+# Two targets do everything on a fresh machine: "make demo" and "make test". See README.md.
+
+SHELL := /bin/bash
+BIN := bin/proxylab
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+GOLANGCI := v2.15.0
+
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.PHONY: demo build test lint bench clean deps test-deps
+
+demo: deps build ## play the quickstart scenario against four proxiers on a lab on this machine
+	$(SUDO) $(BIN) run quickstart
+
+build: ## the one binary
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/proxylab
+
+deps: ## install the Debian packages that are missing, and say so first
+	@hack/deps.sh
+
+test-deps:
+	@hack/deps.sh test
+
+test: test-deps build ## every test; those of the kernel and of the whole product run as root
+	hack/test.sh
+
+lint: ## formatting, vet, golangci-lint
+	hack/lint.sh $(GOLANGCI)
+
+bench: ## Go benchmarks
+	go test -run '^$$' -bench . -benchmem ./bench/... ./proxiers/services/... ./proxiers/iptables/...
+
+clean: ## what was built, and what labs left on the machine
+	@if [ -x $(BIN) ]; then $(SUDO) $(BIN) down --all; fi
+	rm -rf bin

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Install, with apt-get, the Debian or Ubuntu packages whose commands are missing; say so first.
+# Usage: hack/deps.sh [run|test]. "test" adds the C compiler that the race detector wants.
+set -euo pipefail
+
+declare -A package_of=([iptables-legacy]=iptables [iptables-nft]=iptables [nft]=nftables [ip]=iproute2)
+[ "${1:-run}" = test ] && package_of[gcc]="gcc libc6-dev"
+
+PATH="$PATH:/usr/sbin:/sbin"
+missing=()
+for command in "${!package_of[@]}"; do
+  command -v "$command" >/dev/null || missing+=("${package_of[$command]}")
+done
+if ! command -v go >/dev/null; then
+  echo "proxylab is built with Go, which is not here: install it from https://go.dev/dl/ and call again" >&2
+  exit 1
+fi
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+read -ra packages <<<"$(printf '%s\n' "${missing[@]}" | sort -u | tr '\n' ' ')"
+if ! command -v apt-get >/dev/null; then
+  echo "missing: ${packages[*]} (Debian's names); install them with this system's package manager and call again" >&2
+  exit 1
+fi
+sudo=()
+[ "$(id -u)" = 0 ] || sudo=(sudo)
+echo "installing with apt-get: ${packages[*]}"
+"${sudo[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${packages[@]}"
