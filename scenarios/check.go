@@ -26,7 +26,7 @@ func (r *reader) check() {
 		if r.world.has(o.Unstructured) {
 			r.problems = append(r.problems, o.index.Problem("metadata.name", "is a second %s", key(o.GetKind(), o.GetNamespace(), o.GetName())))
 		}
-		r.world.add(o)
+		r.add(o)
 	}
 	s.Objects = unwrap(objects)
 	r.checkNode("spec.client.node", s.Spec.Client.Node)
@@ -42,6 +42,19 @@ func (r *reader) check() {
 }
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+// Every cluster has these.
+var givenNamespaces = []string{"", "default", "kube-system", "kube-public", "kube-node-lease"}
+
+// add puts an object into the world. The namespace it is in must be there by then.
+func (r *reader) add(o object) {
+	namespace := o.GetNamespace()
+	_, made := r.world.objects[key("Namespace", "", namespace)]
+	if !made && !r.world.unsure && !slices.Contains(givenNamespaces, namespace) {
+		r.problems = append(r.problems, o.index.Problem("metadata.namespace", "there is no namespace %s yet; put a Namespace object of that name before this one", namespace))
+	}
+	r.world.add(o)
+}
 
 func (r *reader) checkNoSteps() {
 	path := "spec.steps"
@@ -75,7 +88,7 @@ func (r *reader) checkStep(i int, s *Step) {
 			r.problem(path, "is empty; give it objects, or the path of a file")
 		}
 		for _, o := range objects {
-			r.world.add(o)
+			r.add(o)
 		}
 		s.Apply.Objects = unwrap(objects)
 	case "delete":

@@ -117,7 +117,7 @@ func nameProblems(o object, name string) []strict.Problem {
 		return nil
 	}
 	if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
-		return []strict.Problem{o.index.Problem("metadata.name", "%q cannot be a name: %s", name, errs[0])}
+		return []strict.Problem{o.index.Problem("metadata.name", "%q cannot be a name; use lower-case letters, digits, dashes and dots", name)}
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package scenarios
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -227,4 +231,85 @@ func TestUnitsRoundTrip(t *testing.T) {
 			t.Fatalf("%s: %v, %v", text, r, err)
 		}
 	})
+}
+
+// The example of the design document is a scenario.
+func TestExample(t *testing.T) {
+	s := parse(t, `apiVersion: proxylab/v1alpha1
+kind: Scenario
+metadata: {name: scale-out, description: A Deployment goes 1 -> 3 -> 10 under load}
+spec:
+  nodes: 2
+  manifests: |            # plain Kubernetes objects; also a file or a directory
+    {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}
+    ---
+    {apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 80}]}}
+  background: {services: 0, endpointsPerService: 4}   # dummy Services to make the tables realistic
+  steps:
+  - load: {name: web, service: web, kind: http, rate: 200/s, connections: new}   # runs on until stopped
+  - wait: 5s
+  - scale: {deployment: web, replicas: 3}
+  - patch: {service: web, patch: {spec: {sessionAffinity: ClientIP}}}
+  - churn: {deployment: web, rate: 2/s, for: 10s}
+  - swap:  {to: kube-proxy/ipvs}
+  - stop: web
+  expect:
+  - load.web.errors == 0
+  - load.web.latency.p99 < 50ms
+  - programming.p99 < 1s
+`)
+	if len(s.Objects) != 2 || len(s.Spec.Steps) != 7 || len(s.Spec.Expect) != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestManifestsInFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("objects[1]/b.yaml", "{apiVersion: v1, kind: Service, metadata: {name: b, namespace: prod}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}")
+	write("objects[1]/a.json", `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}}`)
+	write("objects[1]/notes.txt", "not an object")
+	write("later.yml", "{apiVersion: v1, kind: Service, metadata: {name: b, namespace: prod}, spec: {ports: [{port: 80}]}}")
+	write("s.yaml", `apiVersion: proxylab/v1alpha1
+kind: Scenario
+metadata: {name: files}
+spec:
+  manifests: objects[1]
+  steps:
+  - apply: later.yml
+  - load: {name: a, service: prod/b, kind: http, rate: 1/s}
+`)
+	s, err := Load(filepath.Join(dir, "s.yaml"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range append(s.Objects, s.Spec.Steps[0].Apply.Objects...) {
+		names = append(names, o.GetName())
+	}
+	if got := strings.Join(names, " "); got != "prod b c b" {
+		t.Errorf("objects: %s", got)
+	}
+}
+
+// The lists of alternatives are those of the types.
+func TestAlternatives(t *testing.T) {
+	for want, typ := range map[string]reflect.Type{
+		strings.Join(stepKinds, " "):        reflect.TypeFor[Step](),
+		strings.Join(Target{}.OneOf(), " "): reflect.TypeFor[Target](),
+	} {
+		var names []string
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			names = append(names, name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s, listed: %s", typ, got, want)
+		}
+	}
 }
