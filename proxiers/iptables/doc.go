@@ -5,7 +5,7 @@
 //
 // Legacy iptables replaces a whole table in the kernel at every restore, and the nft back end slows down with every
 // chain, so the number of rules and chains is the cost. Up to a thousand endpoints (LargeThreshold) the layout is
-// kube-proxy's rule for rule. Above it kube-proxy leaves out comments; this proxier goes further where no packet
+// kube-proxy's rule for rule (but TCP is refused by a reset, see reject). Above it kube-proxy leaves out comments; this proxier goes further where no packet
 // can tell the difference:
 //
 //   - an endpoint has a chain of its own only where that chain does something: it records affinity, or it masquerades

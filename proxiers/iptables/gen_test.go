@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -133,4 +134,10 @@ func sortedKeys(m map[services.Key]*services.ServicePort) []services.Key {
 	}
 	slices.SortFunc(keys, func(a, b services.Key) int { return cmp.Or(compareKeys(a, b), 0) })
 	return keys
+}
+
+func sortedLines(s string) string {
+	lines := strings.Split(s, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }

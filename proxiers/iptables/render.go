@@ -166,10 +166,15 @@ func (r *renderer) rejectComment(target string) string {
 	return r.comment(r.name, " has no endpoints")
 }
 
+// reject is a target. Where kube-proxy answers TCP with an ICMP error this proxier sends a reset: ICMP errors are limited
+// to a few a second for each client, and IPv6 ignores one that comes while connect holds the socket, so that refusals
+// come late or never. https://issues.k8s.io/17359
 func (r *renderer) reject(target string) string {
 	switch {
 	case target == "DROP":
 		return " -j DROP"
+	case r.proto == "tcp":
+		return " -j REJECT --reject-with tcp-reset"
 	case r.env.v6:
 		return " -j REJECT --reject-with icmp6-port-unreachable"
 	default:

@@ -1,0 +1,81 @@
+package iptables
+
+import (
+	"net/netip"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"proxylab/proxiers/conformance/bed"
+	"proxylab/proxiers/iptables/fake"
+	"proxylab/proxiers/services"
+)
+
+var probability = regexp.MustCompile(`(--probability 0\.\d{6})\d+`)
+
+// comparable drops what differs although the rules are the same: counters, comments of the tool, digits that a float has
+// not got, and how the back ends print a match without a difference.
+func comparable(save string) string {
+	var out []string
+	for line := range strings.Lines(save) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if strings.HasPrefix(line, ":") {
+			line, _, _ = strings.Cut(line, " [")
+		}
+		out = append(out, probability.ReplaceAllString(line, "$1"))
+	}
+	return strings.Join(out, "\n")
+}
+
+// What the real tools print of the real kernel is what the fake has: rules are written in the form that iptables-save
+// uses, and the fake interprets what the kernel got.
+func TestKernelHoldsWhatTheFakeHolds(t *testing.T) {
+	eachVariant(t, func(n *node) {
+		everything := func(s bed.Service) bed.Service {
+			return n.with(s, bed.NodePort(30080), bed.Affinity(time.Hour), externalLocal, ofFamily(func(p *services.ServicePort, v6 bool) {
+				p.NodePort += uint16(p.Key.Service[0])
+				p.HealthCheckNodePort = 31000
+				p.ExternalIPs = []netip.Addr{external(1, v6)}
+				p.LoadBalancerVIPs = []netip.Addr{external(2, v6)}
+				p.SourceRanges = []netip.Prefix{netip.PrefixFrom(bed.OutsideAddr(1, v6), 24).Masked()}
+			}))
+		}
+		list := []bed.Service{
+			everything(web("local1", "local2", "remote1")), web0("plain", 3, "local1", "remote1", "remote2"), web0("none", 4),
+			n.with(web0("inside", 5, "remote1"), internalLocal), everything(dns("remote2")),
+			{Name: "sctp", IP: bed.VIPs(6), Protocol: corev1.ProtocolSCTP, ServerPort: 9999, Pods: []string{"local1", "remote2"}},
+		}
+		n.sync(list[1:]...)
+		n.sync(list...)
+		threshold := 1000
+		if strings.HasSuffix(n.variant, "/compact") {
+			threshold = 0
+		}
+		w := newWorld(t, t.TempDir(), threshold)
+		first := n.Snapshot(list[1:]...)
+		mustSync(t, w, first)
+		mustSync(t, w, n.Next(first, list...))
+		for f, tables := range map[services.Family]*fake.Tables{services.IPv4: w.v4, services.IPv6: w.v6} {
+			backend, _, _ := strings.Cut(n.variant, "/")
+			for _, table := range []string{tableNat, tableFilter} {
+				kernel := n.MustExec(bed.Node, command(f, backend, "save"), "-t", table)
+				var faked strings.Builder
+				_ = tables.Save(t.Context(), table, func(line []byte) bool { faked.Write(append(line, '\n')); return true })
+				got, want := sortedLines(comparable(kernel)), sortedLines(comparable(faked.String()))
+				if got != want {
+					t.Errorf("%s %s %s: kernel:\n%s\nfake:\n%s", n.variant, f, table, got, want)
+				}
+			}
+		}
+	})
+}
+
+func web0(name string, vip byte, pods ...string) bed.Service {
+	return bed.Service{Name: name, Port: "http", IP: bed.VIPs(vip), Pods: pods}
+}
