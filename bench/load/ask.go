@@ -18,7 +18,7 @@ func Ask(ctx context.Context, kind, target string) (pod string, err error) {
 		if err != nil {
 			return "", err
 		}
-		discard(c.Conn)
+		_ = c.Close()
 		return c.pod, nil
 	case UDP:
 		pod, _, err := exchange(ctx, target, 0, newMark().payload(0))
@@ -33,7 +33,7 @@ func askHTTP(ctx context.Context, target string) (pod string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer discard(c)
+	defer c.Close()
 	defer interrupt(ctx, c)()
 	if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", target); err != nil {
 		return "", err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -30,7 +31,7 @@ func runConnect(j *job) error {
 			j.fail(err)
 			return
 		}
-		discard(c.Conn)
+		_ = c.Close()
 		j.rec.success(c.pod, time.Since(due), c.greeting)
 	})
 	return nil
@@ -83,7 +84,7 @@ func open(ctx context.Context, target string, port int, established func(time.Du
 		c.pod, err = podOf(line)
 	}
 	if err != nil {
-		discard(raw)
+		_ = raw.Close()
 		return nil, err
 	}
 	c.greeting = int64(len(line))
@@ -95,15 +96,18 @@ func interrupt(ctx context.Context, c net.Conn) (release func() bool) {
 	return context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 }
 
-// dial connects, from a fixed port where that is not 0.
+// dial connects, from a fixed port where that is not 0. However a TCP connection ends, it ends by RST, which leaves no
+// port in TIME-WAIT, until keep is called.
 func dial(ctx context.Context, network, target string, port int, established func(time.Duration)) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
 	if port > 0 {
-		d.Control = reuseAddress
 		d.LocalAddr = &net.TCPAddr{Port: port}
 		if network == "udp" {
 			d.LocalAddr = &net.UDPAddr{Port: port}
 		}
+	}
+	d.Control = func(network, _ string, raw syscall.RawConn) error {
+		return prepare(raw, strings.HasPrefix(network, "tcp"), port > 0)
 	}
 	begin := time.Now()
 	c, err := d.DialContext(ctx, network, target)
@@ -113,23 +117,27 @@ func dial(ctx context.Context, network, target string, port int, established fun
 	return c, err
 }
 
-// reuseAddress lets a fixed port be bound although an earlier connection from it lingers.
-func reuseAddress(_, _ string, raw syscall.RawConn) error {
+// prepare sets up a socket before it connects. A fixed port can be bound although an earlier socket with it lingers;
+// with ports that the kernel chooses, it would make two UDP sockets share one. A connect that is given up leaves
+// nothing behind.
+func prepare(raw syscall.RawConn, tcp, fixed bool) error {
 	var err error
-	if ctlErr := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
-	}); ctlErr != nil {
-		return ctlErr
-	}
-	return err
+	ctlErr := raw.Control(func(fd uintptr) {
+		if fixed {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+		}
+		if err == nil && tcp {
+			err = unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+		}
+	})
+	return errors.Join(ctlErr, os.NewSyscallError("setsockopt", err))
 }
 
-// discard closes a connection by RST, which leaves no port in TIME-WAIT.
-func discard(c net.Conn) {
+// keep makes a connection one that is closed in good order.
+func keep(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetLinger(0) // where it fails, the close is merely an orderly one
+		_ = t.SetLinger(-1) // fails only on a connection that is closed already
 	}
-	_ = c.Close()
 }
 
 // podOf reads "<pod> <node> <client>": the pod's name.

@@ -81,6 +81,7 @@ func (h *holder) hold(slot int, target string) error {
 	if err != nil {
 		return err
 	}
+	keep(c.Conn)
 	defer c.Close()
 	held := &held{job: j, conn: c}
 	h.slots[slot].Store(held)

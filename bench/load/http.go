@@ -141,7 +141,10 @@ func (t *transport) dial(ctx context.Context, network, addr string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	return &httpConn{Conn: c, discard: t.job.spec.Connections != KeepAlive}, nil
+	if t.job.spec.Connections == KeepAlive {
+		keep(c)
+	}
+	return &httpConn{Conn: c}, nil
 }
 
 // RoundTrip does one request. The response's body notes the end of it.
@@ -160,9 +163,10 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, o.err
 	}
 	ctx, cancel := context.WithDeadline(t.ctx, deadline)
-	a := &attempt{giveUp: cancel}
+	a := &attempt{}
 	request := r.Clone(httptrace.WithClientTrace(ctx, a.trace()))
 	request.Header.Del(seqHeader)
+	request.Body = once{}
 	response, err := t.clients[seq%uint64(len(t.clients))].RoundTrip(request)
 	if err != nil {
 		cancel()
@@ -173,7 +177,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if response.StatusCode/100 != 2 {
 		o.err = statusError(response.StatusCode)
 	}
-	response.Body = &body{ReadCloser: response.Body, outcome: o, attempt: a}
+	response.Body = &body{ReadCloser: response.Body, outcome: o, attempt: a, end: cancel}
 	return response, nil
 }
 
@@ -182,6 +186,7 @@ type body struct {
 	io.ReadCloser
 	outcome *outcome
 	attempt *attempt
+	end     func()
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -195,6 +200,6 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) Close() error {
 	err := b.ReadCloser.Close()
-	b.attempt.giveUp()
+	b.end()
 	return err
 }

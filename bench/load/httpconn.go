@@ -12,7 +12,6 @@ import (
 // in words of its own, which hide the cause.
 type httpConn struct {
 	net.Conn
-	discard bool // close by RST
 
 	mu     sync.Mutex
 	broken error
@@ -28,15 +27,6 @@ func (c *httpConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.note(err)
 	return n, err
-}
-
-// Close closes it as its kind of load does.
-func (c *httpConn) Close() error {
-	if c.discard {
-		discard(c.Conn)
-		return nil
-	}
-	return c.Conn.Close()
 }
 
 // note keeps the first error that came from the network and not from this side's having closed it.
@@ -57,45 +47,24 @@ func (c *httpConn) err() error {
 	return c.broken
 }
 
-// attempt follows one request through net/http, which silently repeats a request whose kept-alive connection broke
-// under it. To a measurement that request has failed: it is given up when it asks for a second connection.
+// attempt follows one request through net/http.
 type attempt struct {
-	giveUp func()
-
-	mu     sync.Mutex
-	used   *httpConn
-	broken error // the first connection broke before it answered
+	mu   sync.Mutex
+	used *httpConn
 }
 
 func (a *attempt) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		GetConn: func(string) {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			if a.used == nil {
-				return
-			}
-			a.broken = a.used.err()
-			if a.broken == nil {
-				a.broken = io.ErrUnexpectedEOF
-			}
-			a.giveUp()
-		},
-		GotConn: func(i httptrace.GotConnInfo) {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.used, _ = i.Conn.(*httpConn)
-		},
-	}
+	return &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.used, _ = i.Conn.(*httpConn)
+	}}
 }
 
 // cause is why the request failed, given what net/http says.
 func (a *attempt) cause(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.broken != nil {
-		return a.broken
-	}
 	if ErrorKind(err) == Other && a.used != nil {
 		if broken := a.used.err(); broken != nil {
 			return broken
@@ -103,3 +72,11 @@ func (a *attempt) cause(err error) error {
 	}
 	return err
 }
+
+// once is an empty request body, of which net/http does not know that. It silently repeats a request without a body
+// whose kept-alive connection broke under it; to a measurement, that request has failed. On the wire it makes no
+// difference.
+type once struct{}
+
+func (once) Read([]byte) (int, error) { return 0, io.EOF }
+func (once) Close() error             { return nil }

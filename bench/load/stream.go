@@ -38,7 +38,7 @@ func (j *job) stream(target string) error {
 	if err != nil {
 		return err
 	}
-	defer discard(c.Conn)
+	defer c.Close()
 	j.rec.success(c.pod, -1, int64(c.in.Buffered())+c.greeting)
 	defer context.AfterFunc(j.stop, func() { _ = c.Conn.Close() })()
 	return j.consume(c.Conn)
