@@ -38,3 +38,15 @@ type Report struct {
 	Objects    map[string]int `json:"objects,omitempty"` //
 	Backend    string         `json:"backend,omitempty"` // "legacy" or "nft", for iptables
 }
+
+// Checker is implemented by proxiers that can tell cheaply whether what they wrote is still there. The runner asks once
+// per sync period, and calls Sync with Full set when somebody else has removed it. Proxiers without it get a full pass
+// every sync period instead.
+type Checker interface {
+	Intact(ctx context.Context) (bool, error)
+}
+
+// Backender is implemented by proxiers whose rules go through one of several back ends; its name is part of each Report.
+type Backender interface {
+	Backend() string
+}
