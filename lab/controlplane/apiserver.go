@@ -30,6 +30,15 @@ var admissionOff = []string{
 	"DefaultStorageClass", "PersistentVolumeClaimResize", "StorageObjectInUseProtection",
 	"CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ClusterTrustBundleAttest",
 	"PodSecurity", "RuntimeClass",
+	// Webhooks and policies.
+	"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
+}
+
+// apisOff are APIs that nothing in a lab asks for. Each costs start-up time and memory. (kubectl scale does not need
+// autoscaling: the scale of a Deployment is part of apps.)
+var apisOff = []string{
+	"autoscaling/v1", "autoscaling/v2", "certificates.k8s.io/v1",
+	"flowcontrol.apiserver.k8s.io/v1", "node.k8s.io/v1", "storagemigration.k8s.io/v1",
 }
 
 func apiServerArgs(c *component) []string {
@@ -47,6 +56,7 @@ func apiServerArgs(c *component) []string {
 		"--anonymous-auth=false",
 		"--authorization-mode=RBAC",
 		"--disable-admission-plugins=" + strings.Join(admissionOff, ","),
+		"--runtime-config=" + strings.Join(apisOff, "=false,") + "=false",
 		"--allow-privileged=true",
 		// One user, one machine: nobody has to be protected from anybody, and a burst is what a scenario is about.
 		"--enable-priority-and-fairness=false",
@@ -101,6 +111,8 @@ func serveAPI(ctx context.Context, c *component, opts options.CompletedOptions) 
 	// listener is what endpoints of the Service default/kubernetes and discovery say, so it must be the lab's.
 	serving := config.KubeAPIs.ControlPlane.Generic.SecureServing
 	serving.Listener = announced{serving.Listener, &net.TCPAddr{IP: c.state.Address.AsSlice(), Port: labPort}}
+	nameVersion(config)
+	skipBootstrapHooks(config)
 	completed, err := config.Complete()
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,17 +8,12 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	"k8s.io/utils/ptr"
 )
 
@@ -67,39 +61,25 @@ func ipv4Range(ranges []netip.Prefix) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// stored is an object as it lies in etcd.
-type stored struct {
-	key   string
-	value []byte
-}
-
-// objects yields the background as kube-apiserver would have stored it, had it been created through the API: with
-// defaults filled in, addresses allocated, in protobuf.
+// objects yields the background: a namespace, and for each Service itself, the mark that its address is taken, and
+// its slices.
 func (b Background) objects(services netip.Prefix, now time.Time) iter.Seq2[stored, error] {
-	enc := protobuf.NewSerializer(legacyscheme.Scheme, legacyscheme.Scheme)
 	return func(yield func(stored, error) bool) {
-		g := generator{now: metav1.NewTime(now.Truncate(time.Second)), services: services, endpoint: endpointRange.Addr()}
-		put := func(key string, gvk schema.GroupVersionKind, obj runtime.Object) bool {
-			legacyscheme.Scheme.Default(obj)
-			obj.GetObjectKind().SetGroupVersionKind(gvk)
-			var buf bytes.Buffer
-			err := enc.Encode(obj, &buf)
-			return yield(stored{"/registry/" + key, buf.Bytes()}, err)
-		}
-		if !put("namespaces/"+BackgroundNamespace, corev1.SchemeGroupVersion.WithKind("Namespace"), g.namespace()) {
+		enc := newEncoder(metav1.NewTime(now.Truncate(time.Second)))
+		put := func(resource string, obj object) bool { return yield(enc.encode(resource, obj)) }
+		if !put("namespaces", newNamespace(BackgroundNamespace)) {
 			return
 		}
+		g := generator{endpoint: endpointRange.Addr()}
 		ip := services.Addr()
 		for range reservedServiceIPs {
 			ip = ip.Next()
 		}
 		for i := range b.Services {
-			svc := g.service(i, ip)
-			ok := put("ipaddresses/"+ip.String(), networkingv1.SchemeGroupVersion.WithKind("IPAddress"), g.ipAddress(svc)) &&
-				put("services/specs/"+svc.Namespace+"/"+svc.Name, corev1.SchemeGroupVersion.WithKind("Service"), svc)
+			svc := newService(i, ip)
+			ok := put("ipaddresses", newIPAddress(svc)) && put("services/specs", svc)
 			for n := 0; ok && n*endpointsPerSlice < b.EndpointsPerService; n++ {
-				s := g.slice(svc, n, min(endpointsPerSlice, b.EndpointsPerService-n*endpointsPerSlice))
-				ok = put("endpointslices/"+s.Namespace+"/"+s.Name, discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), s)
+				ok = put("endpointslices", g.slice(svc, n, min(endpointsPerSlice, b.EndpointsPerService-n*endpointsPerSlice)))
 			}
 			if !ok {
 				return
@@ -109,34 +89,9 @@ func (b Background) objects(services netip.Prefix, now time.Time) iter.Seq2[stor
 	}
 }
 
-// generator makes the objects one after the other.
-type generator struct {
-	now      metav1.Time
-	services netip.Prefix
-	endpoint netip.Addr // the one given out last
-}
-
-func (g *generator) meta(namespace, name string, labels map[string]string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Name:              name,
-		Namespace:         namespace,
-		UID:               types.UID(uuid.NewString()),
-		CreationTimestamp: g.now,
-		Labels:            labels,
-	}
-}
-
-func (g *generator) namespace() *corev1.Namespace {
-	return &corev1.Namespace{
-		ObjectMeta: g.meta("", BackgroundNamespace, map[string]string{corev1.LabelMetadataName: BackgroundNamespace}),
-		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
-		Status:     corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
-	}
-}
-
-func (g *generator) service(i int, ip netip.Addr) *corev1.Service {
+func newService(i int, ip netip.Addr) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: g.meta(BackgroundNamespace, fmt.Sprintf("bg-%05d", i), nil),
+		ObjectMeta: metav1.ObjectMeta{Namespace: BackgroundNamespace, Name: fmt.Sprintf("bg-%05d", i)},
 		Spec: corev1.ServiceSpec{
 			ClusterIP:      ip.String(),
 			ClusterIPs:     []string{ip.String()},
@@ -147,31 +102,40 @@ func (g *generator) service(i int, ip netip.Addr) *corev1.Service {
 	}
 }
 
-// ipAddress marks the Service's address as taken, as the allocator does (https://kep.k8s.io/1880).
-func (g *generator) ipAddress(svc *corev1.Service) *networkingv1.IPAddress {
+// newIPAddress marks the Service's address as taken, as the allocator does (https://kep.k8s.io/1880).
+func newIPAddress(svc *corev1.Service) *networkingv1.IPAddress {
 	return &networkingv1.IPAddress{
-		ObjectMeta: g.meta("", svc.Spec.ClusterIP, map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Name: svc.Spec.ClusterIP, Labels: map[string]string{
 			networkingv1.LabelIPAddressFamily: string(corev1.IPv4Protocol),
-			networkingv1.LabelManagedBy:       "ipallocator.k8s.io",
-		}),
+			networkingv1.LabelManagedBy:       ipallocator.ControllerName,
+		}},
 		Spec: networkingv1.IPAddressSpec{
 			ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: svc.Namespace, Name: svc.Name},
 		},
 	}
 }
 
+// generator gives out endpoints.
+type generator struct {
+	endpoint netip.Addr // the last one
+}
+
+// slice has no owner: the garbage collector would ask for each one when it starts.
 func (g *generator) slice(svc *corev1.Service, n, endpoints int) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
-		ObjectMeta: g.meta(svc.Namespace, fmt.Sprintf("%s-%d", svc.Name, n), map[string]string{
-			discoveryv1.LabelServiceName: svc.Name,
-			discoveryv1.LabelManagedBy:   "proxylab", // so that no controller thinks it its own
-		}),
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: svc.Namespace,
+			Name:      fmt.Sprintf("%s-%d", svc.Name, n),
+			Labels: map[string]string{
+				discoveryv1.LabelServiceName: svc.Name,
+				discoveryv1.LabelManagedBy:   "proxylab", // so that no controller thinks it its own
+			},
+		},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports: []discoveryv1.EndpointPort{{
 			Name: ptr.To(""), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](backgroundTargetPort),
 		}},
 	}
-	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: svc.Name, UID: svc.UID}}
 	for range endpoints {
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
 			Addresses:  []string{g.nextEndpoint().String()},
@@ -201,7 +165,7 @@ func (b Background) populate(ctx context.Context, dataDir string, services netip
 	w := newBatchWriter(e.Server)
 	for obj, err := range b.objects(services, time.Now()) {
 		if err != nil {
-			return fmt.Errorf("encode %s: %w", obj.key, err)
+			return err
 		}
 		if err := w.put(ctx, obj); err != nil {
 			return err

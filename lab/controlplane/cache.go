@@ -18,13 +18,12 @@ import (
 
 	"go.etcd.io/etcd/api/v3/version"
 	"golang.org/x/sys/unix"
-	utilversion "k8s.io/component-base/version"
 
 	"proxylab/lab/procs"
 )
 
 // backgroundFormat counts what the key of the cache does not see: change it when the objects are made differently.
-const backgroundFormat = 1
+const backgroundFormat = 2
 
 // manifestFile completes a cache entry: it says what all the other files hold.
 const manifestFile = "manifest.json"
@@ -37,7 +36,7 @@ func backgroundKey(b Background, services netip.Prefix) string {
 		Kubernetes, Etcd string
 		Background       Background
 		Services         netip.Prefix
-	}{backgroundFormat, utilversion.Get().GitVersion + " " + moduleVersion("k8s.io/kubernetes"), version.Version, b, services})
+	}{backgroundFormat, kubernetesVersion(), version.Version, b, services})
 }
 
 func keyOf(v any) string {

@@ -59,6 +59,9 @@ func runEtcd(ctx context.Context, c *component) error {
 		return err
 	}
 	defer e.Close() // takes the socket away
+	if err := bootstrap(ctx, e.Server); err != nil {
+		return err
+	}
 	if err := c.ready(); err != nil {
 		return err
 	}

@@ -30,13 +30,14 @@ type identity struct {
 }
 
 // Kubeconfigs, by who uses them. The users system:kube-* have the rights that RBAC's built-in bindings give them;
-// the node agent has all rights, as it acts for every node of the lab and for more than a kubelet does.
+// the node agent has all rights, as it acts for every node of the lab and for more than a kubelet does, and so have
+// the controllers, which share one client here instead of a service account each.
 var (
 	admin             = identity{file: "admin", user: "proxylab:admin", groups: []string{"system:masters"}}
 	agent             = identity{file: "agent", user: "proxylab:agent", groups: []string{"system:masters"}}
 	node              = identity{file: "node", user: "proxylab:agent", groups: []string{"system:masters"}, inside: true}
 	proxier           = identity{file: "proxier", user: "system:kube-proxy", inside: true}
-	controllerManager = identity{file: kubeControllerManager, user: "system:kube-controller-manager"}
+	controllerManager = identity{file: kubeControllerManager, user: "system:kube-controller-manager", groups: []string{"system:masters"}}
 	scheduler         = identity{file: kubeScheduler, user: "system:kube-scheduler"}
 )
 

@@ -18,6 +18,10 @@ import (
 	"proxylab/lab/procs"
 )
 
+// garbage is how much of it may lie around, in percent of the live objects: less than Go's habit, as memory is what a lab
+// is short of, not processor time between changes.
+const garbage = "GOGC=75"
+
 // starter is one run of Start.
 type starter struct {
 	Config
@@ -164,7 +168,7 @@ func (s *starter) launch(part string, sockets []*os.File) (process, error) {
 	defer log.Close() // the child has its own
 	cmd := exec.Command(s.Executable, "component", part, "--dir", s.dir)
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), tuning(part)...)
+	cmd.Env = append(os.Environ(), garbage)
 	cmd.Stdout, cmd.Stderr = log, log
 	if part == kubeAPIServer {
 		cmd.ExtraFiles = sockets
@@ -178,17 +182,14 @@ func (s *starter) launch(part string, sockets []*os.File) (process, error) {
 	return process{part: part, pid: cmd.Process.Pid, ended: ended}, nil
 }
 
-// tuning trades processor time for memory where there is much garbage and little left in the end.
-func tuning(part string) []string {
-	return []string{"GOGC=75"}
-}
-
-// awaitAll waits until each process has said that it is ready, and until none of them has ended.
+// awaitAll waits until each process has said that it is ready and the API leads to itself, and fails as soon as one
+// has ended.
 func (s *starter) awaitAll(ctx context.Context, all []process) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not ready after %s", patience))
 	defer cancel()
 	begin := time.Now()
 	waiting := slices.Clone(all)
+	var service *serviceCheck
 	for {
 		for _, p := range all {
 			if err := s.alive(p); err != nil {
@@ -202,17 +203,32 @@ func (s *starter) awaitAll(ctx context.Context, all []process) error {
 			}
 			return is
 		})
+		var missing error
 		if len(waiting) == 0 {
-			return nil
+			if service == nil {
+				var err error
+				if service, err = newServiceCheck(s.kubeconfig(admin.file), s.state.Address); err != nil {
+					return err
+				}
+				defer service.close()
+			}
+			if missing = service.check(ctx); missing == nil {
+				return nil
+			}
 		}
 		if stop := sleep(ctx, 10*time.Millisecond); stop != nil {
-			var errs []error
-			for _, p := range waiting {
-				errs = append(errs, fmt.Errorf("%s: %w%s", p.part, stop, s.tail(p.part)))
-			}
-			return errors.Join(errs...)
+			return s.explain(stop, waiting, missing)
 		}
 	}
+}
+
+// explain says what Start was still waiting for.
+func (s *starter) explain(why error, waiting []process, missing error) error {
+	errs := []error{missing}
+	for _, p := range waiting {
+		errs = append(errs, fmt.Errorf("%s is not ready%s", p.part, s.tail(p.part)))
+	}
+	return fmt.Errorf("%w: %w", why, errors.Join(errs...))
 }
 
 func (s *starter) alive(p process) error {
