@@ -102,7 +102,7 @@ func loadDefaults(l *LoadStep) {
 
 // checkLoadTarget checks that the Service can be reached as the load wants.
 func (r *reader) checkLoadTarget(path string, l *LoadStep, service *corev1.Service) {
-	if _, err := l.ServicePort(service); err != nil {
+	if _, err := ServicePort(service, *l); err != nil {
 		at := path + ".port"
 		if !r.index.Has(at) {
 			at = path + ".service"
@@ -134,7 +134,7 @@ var portNames = map[string]string{"http": "http", "connect": "tcp", "hold": "tcp
 
 // ServicePort is the port of the Service that a load goes to: the one it names, or else the first that is called as the
 // load's kind wants, or else the first of the protocol.
-func (l LoadStep) ServicePort(service *corev1.Service) (corev1.ServicePort, error) {
+func ServicePort(service *corev1.Service, l LoadStep) (corev1.ServicePort, error) {
 	protocol := corev1.ProtocolTCP
 	if l.Kind == "udp" {
 		protocol = corev1.ProtocolUDP

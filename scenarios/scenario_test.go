@@ -65,7 +65,7 @@ func TestDefaults(t *testing.T) {
 	}
 	for i, w := range want {
 		got := *s.Spec.Steps[i].Load
-		if *got.Rate0() != *w.Rate0() {
+		if (got.Rate == nil) != (w.Rate == nil) || w.Rate != nil && *got.Rate != *w.Rate {
 			t.Errorf("load %s: rate %v, want %v", w.Name, got.Rate, w.Rate)
 		}
 		got.Rate, w.Rate = nil, nil
@@ -79,14 +79,6 @@ func TestDefaults(t *testing.T) {
 	if scale := s.Spec.Steps[5].Scale; !scale.Wait || scale.Replicas != 0 {
 		t.Errorf("scale: %+v", scale)
 	}
-}
-
-// Rate0 is the rate, zero where there is none, so that loads can be compared.
-func (l LoadStep) Rate0() *Rate {
-	if l.Rate == nil {
-		return &Rate{}
-	}
-	return l.Rate
 }
 
 func TestStepTexts(t *testing.T) {
@@ -177,12 +169,12 @@ func TestServicePort(t *testing.T) {
 		{"udp", "http", ""},
 		{"stream", "81", ""},
 	} {
-		got, err := LoadStep{Kind: c.kind, Port: c.port}.ServicePort(service)
+		got, err := ServicePort(service, LoadStep{Kind: c.kind, Port: c.port})
 		if got.Name != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s to port %q: %q, %v; want %q", c.kind, c.port, got.Name, err, c.want)
 		}
 	}
-	if _, err := (LoadStep{Kind: "http"}).ServicePort(&corev1.Service{}); err == nil {
+	if _, err := ServicePort(&corev1.Service{}, LoadStep{Kind: "http"}); err == nil {
 		t.Error("a Service without ports has one")
 	}
 }
