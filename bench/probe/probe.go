@@ -183,7 +183,7 @@ func (p *pacer) start(now time.Time) result {
 // what was missed is not made up for in a burst.
 func (p *pacer) advance(now time.Time, spacing time.Duration) {
 	p.last = p.last.Add(spacing)
-	if now.Sub(p.last) > spacing/2 {
+	if now.Sub(p.last) > spacing/2 || p.last.After(now) { // late, or the spacing was shorter until now
 		p.last = now
 	}
 }

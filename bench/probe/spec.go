@@ -54,6 +54,10 @@ type Command struct {
 	Limit string `json:"limit,omitempty"` // of the wait; by default the Spec's
 
 	Alert string `json:"alert,omitempty"` // probe as if something were awaited, for this long
+
+	// Forget drops the changes that are being looked out for: from now on they cannot be seen, as when session
+	// affinity keeps the prober on one pod.
+	Forget bool `json:"forget,omitempty"`
 }
 
 // Values of Command.Await.
@@ -172,8 +176,8 @@ func (c Command) check(now time.Time) error {
 	if ahead := c.At.Sub(now); ahead > clockSlack {
 		errs = append(errs, fmt.Errorf("at is %v in the future: the clocks differ", ahead))
 	}
-	if !changes && c.Await == "" && c.Alert == "" {
-		errs = append(errs, errors.New("it has none of added, removed, await and alert"))
+	if !changes && c.Await == "" && c.Alert == "" && !c.Forget {
+		errs = append(errs, errors.New("it has none of added, removed, await, alert and forget"))
 	}
 	if c.Await != "" && c.Await != AwaitAny && c.Await != AwaitRefused {
 		errs = append(errs, fmt.Errorf("await is %q: it must be any or refused", c.Await))

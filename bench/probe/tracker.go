@@ -105,6 +105,9 @@ func (t *tracker) command(c Command, now time.Time) {
 		// From here on the monotonic clock counts, which no one sets.
 		at = now.Add(-now.Round(0).Sub(c.At.Round(0)))
 	}
+	if c.Forget {
+		t.changes = nil
+	}
 	for _, pod := range c.Removed {
 		t.remove(pod, at)
 	}
