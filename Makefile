@@ -14,7 +14,7 @@ demo: deps build ## play the quickstart scenario against four proxiers on a lab 
 	$(SUDO) $(BIN) run quickstart
 
 build: ## the one binary
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/proxylab
+	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/proxylab
 
 deps: ## install the Debian packages that are missing, and say so first
 	@hack/deps.sh

@@ -74,15 +74,20 @@ func (w *worker) tell(line any) error {
 	return nil
 }
 
-// stop lets the process finish what it has begun, for as long as limit, then ends it.
+// stop ends the input and lets the process finish what it has begun, for as long as limit; then it is told to end at
+// once, and killed if it does not.
 func (w *worker) stop(limit time.Duration) error {
 	w.once.Do(func() { _ = w.stdin.Close() })
-	select {
-	case <-w.done:
-	case <-time.After(limit):
-		_ = w.proc.Kill()
-		<-w.done
+	for _, force := range []func() error{w.proc.Interrupt, w.proc.Kill} {
+		select {
+		case <-w.done:
+			return w.err
+		case <-time.After(limit):
+			_ = force() // it may have ended just now
+			limit = 2 * time.Second
+		}
 	}
+	<-w.done
 	return w.err
 }
 

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"proxylab/lab/netns"
+)
+
+func newDown() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "down [NAME]",
+		Short: "Remove a lab and everything it put on the machine",
+		Long: `Remove a lab: its processes, network namespaces, mounts and files, found by name, whatever state it is in.
+--all removes every lab, also what a killed proxylab left behind.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all && len(args) > 0 {
+				return usagef("down takes a NAME or --all, not both")
+			}
+			if err := preflight(); err != nil {
+				return err
+			}
+			if all {
+				return netns.DownAll(cmd.Context())
+			}
+			name := ""
+			if len(args) == 1 {
+				name = args[0]
+			}
+			l, err := openLab(cmd.Context(), name)
+			if err != nil {
+				return err
+			}
+			return l.Down(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all labs, and leftovers of killed ones")
+	return cmd
+}

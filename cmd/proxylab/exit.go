@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"proxylab/lab"
+	"proxylab/scenarios"
+)
+
+// Exit codes, as the README lists them.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitExpectation = 3
+	exitMissing     = 5
+)
+
+// usageError is wrong use of the command line or a wrong file.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// expectationError says that a run was played, but not everything expected of it held.
+type expectationError struct{ failed, total int }
+
+func (e expectationError) Error() string {
+	return fmt.Sprintf("%d of %d expectations did not hold", e.failed, e.total)
+}
+
+// exitCode maps an error to the exit code that says what kind it is.
+func exitCode(err error) int {
+	var (
+		usage   usageError
+		invalid *scenarios.Invalid
+		missing lab.Missing
+		expect  expectationError
+	)
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &expect):
+		return exitExpectation
+	case errors.As(err, &usage), errors.As(err, &invalid):
+		return exitUsage
+	case errors.As(err, &missing):
+		return exitMissing
+	case isCobraUsage(err):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// isCobraUsage recognises the errors that cobra makes itself; it has no type for them.
+func isCobraUsage(err error) bool {
+	for _, prefix := range []string{"unknown command", "unknown flag", "unknown shorthand", "invalid argument",
+		"flag needs an argument", "accepts ", "requires at least", "bad flag syntax", "required flag"} {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func printError(w io.Writer, err error) { fmt.Fprintln(w, "proxylab:", err) }

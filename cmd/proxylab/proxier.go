@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"proxylab/proxiers"
+)
+
+// newProxier is what runs on a node. Its standard output carries one JSON line per sync.
+func newProxier() *cobra.Command {
+	var (
+		node, kubeconfig string
+		cleanup          bool
+		flags            proxierFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "proxier PROXIER --node NODE --kubeconfig FILE",
+		Short: "Run a proxier on this node",
+		Long: `Run a proxier in the network namespace it is started in, for the node named, until it is told to end.
+It writes one JSON line per sync on standard output, and its log on standard error.
+
+Proxiers:
+` + proxierList(),
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := flags.validate(); err != nil {
+				return err
+			}
+			if _, err := proxiers.Lookup(args[0]); err != nil {
+				return usageError{err}
+			}
+			options := proxiers.Options{
+				Name: args[0], Node: node, Kubeconfig: kubeconfig,
+				MinSyncPeriod: flags.minSync, SyncPeriod: flags.sync, Backend: flags.backend,
+				Reports: cmd.OutOrStdout(), Log: slog.Default(),
+			}
+			if cleanup {
+				leftovers, err := proxiers.Cleanup(cmd.Context(), options)
+				for _, l := range leftovers {
+					fmt.Fprintln(cmd.OutOrStdout(), l)
+				}
+				return err
+			}
+			if node == "" || kubeconfig == "" {
+				return usagef("proxier needs --node and --kubeconfig")
+			}
+			return proxiers.Run(cmd.Context(), options)
+		},
+	}
+	cmd.Flags().StringVar(&node, "node", "", "name of the Node object that this is")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
+	cmd.Flags().BoolVar(&cleanup, "cleanup", false, "remove what this proxier's mode left on the node, print what is still there, and end")
+	flags.register(cmd)
+	return cmd
+}
+
+func proxierList() string {
+	text := ""
+	for _, p := range proxiers.All() {
+		text += fmt.Sprintf("  %-20s %s\n", p.Name, p.Summary)
+	}
+	return text
+}

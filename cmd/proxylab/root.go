@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"proxylab/lab/controlplane"
+	"proxylab/lab/netns"
+)
+
+// version is set by the linker (-X main.version=...).
+var version = ""
+
+func versionText() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// execute runs one command line and returns its exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		printError(stderr, err)
+	}
+	return exitCode(err)
+}
+
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	verbose := false
+	root := &cobra.Command{
+		Use:   "proxylab",
+		Short: "A lab and benchmark harness for Kubernetes Service proxying",
+		Long: `proxylab brings up a cluster on this machine, runs a Service proxy on its nodes, plays a scenario
+against it and shows what the traffic felt and what the proxy cost.
+
+Begin with "proxylab doctor", then "proxylab run quickstart".`,
+		Version:       versionText(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			level := slog.LevelInfo
+			if verbose {
+				level = slog.LevelDebug
+			}
+			slog.SetDefault(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime})))
+		},
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetVersionTemplate("proxylab {{.Version}}\n")
+	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "say more on standard error")
+	root.AddCommand(
+		newDoctor(), newUp(), newLs(), newDown(), newKubeconfig(), newSwap(), newExec(),
+		newRun(), newScenarios(), newReport(),
+		newProxier(), newLoad(), newProbe(),
+		&cobra.Command{
+			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+			Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "proxylab", versionText()) },
+		})
+	component := &cobra.Command{Use: "component", Short: "A part of a lab's control plane", Hidden: true}
+	component.AddCommand(controlplane.Commands()...)
+	root.AddCommand(component)
+	root.AddCommand(netns.Commands()...)
+	return root
+}
+
+// shortTime prints the time of day: a log line on a terminal needs no date.
+func shortTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))
+	}
+	return a
+}

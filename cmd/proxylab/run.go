@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"proxylab/bench/events"
+	"proxylab/bench/report"
+	"proxylab/bench/usage"
+	"proxylab/lab"
+	"proxylab/lab/controlplane"
+	"proxylab/lab/netns"
+	"proxylab/lab/netns/fabric"
+	"proxylab/proxiers"
+	"proxylab/scenarios"
+	"proxylab/scenarios/play"
+)
+
+// defaultProxiers are played when nobody says which.
+var defaultProxiers = []string{"userspace", "iptables", "kube-proxy/iptables", "kube-proxy/nftables"}
+
+// runOptions are the flags of run.
+type runOptions struct {
+	kind, name, out, output string
+	proxiers                []string
+	nodes, repeat           int
+	terms                   proxierFlags
+}
+
+func newRun() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run SCENARIO...",
+		Short: "Play scenarios against proxiers and say what it cost",
+		Long: `Play each scenario (a built-in's name or a file) against each proxier, on a lab made for it and removed
+afterwards, or on the one that --name says. What happens is written to OUT/<id>/events.jsonl as it happens; the
+result is printed at the end, and again by "proxylab report". Ctrl-C ends the run and reports what was measured.
+
+Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did not hold, 5 this machine lacks something.`,
+		Example: `  proxylab run quickstart
+  proxylab run quickstart --proxiers iptables,kube-proxy/iptables --repeat 6 -o json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.proxiers, "proxiers", defaultProxiers, "proxiers to play, in this order")
+	f.StringVar(&o.kind, "lab", "netns", "kind of lab: netns")
+	f.StringVar(&o.name, "name", "", "play on this lab, which is up and stays up (default: a lab of the run's own)")
+	f.IntVar(&o.nodes, "nodes", 0, "nodes of the lab (default: as the scenario says)")
+	f.IntVar(&o.repeat, "repeat", 1, "how often each proxier is played; repetitions of different proxiers alternate")
+	f.StringVar(&o.out, "out", "runs", "directory that the run's own directory is made in")
+	f.StringVarP(&o.output, "output", "o", "table", "what to print at the end: "+strings.Join(outputs(), ", "))
+	o.terms.register(cmd)
+	return cmd
+}
+
+// run checks everything that can be checked before it starts anything.
+func (o *runOptions) run(cmd *cobra.Command, names []string) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	loaded, err := loadScenarios(names)
+	if err != nil {
+		return err
+	}
+	if err := preflight(); err != nil {
+		return err
+	}
+	var specs []lab.ProxierSpec
+	for _, name := range o.proxiers {
+		spec, err := o.terms.spec(cmd.Context(), name)
+		if err != nil {
+			return err
+		}
+		specs = append(specs, spec)
+	}
+	var errs []error
+	for _, s := range loaded {
+		if cmd.Context().Err() != nil {
+			break
+		}
+		errs = append(errs, o.runOne(cmd, s, specs))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *runOptions) validate() error {
+	if err := checkLabKind(o.kind); err != nil {
+		return err
+	}
+	if err := checkOutput(o.output); err != nil {
+		return err
+	}
+	if err := o.terms.validate(); err != nil {
+		return err
+	}
+	switch {
+	case o.repeat < 1 || o.repeat > 1000:
+		return usagef("--repeat %d: accepted are 1 to 1000", o.repeat)
+	case o.nodes < 0 || o.nodes > fabric.MaxNodes:
+		return usagef("--nodes %d: accepted are 1 to %d", o.nodes, fabric.MaxNodes)
+	case o.nodes > 0 && o.name != "":
+		return usagef("--nodes is for a lab of the run's own, --name for one that is up: give one of them")
+	case len(o.proxiers) == 0:
+		return usagef("--proxiers is empty: name at least one")
+	}
+	for _, name := range o.proxiers {
+		if _, err := proxiers.Lookup(name); err != nil {
+			return usageError{err}
+		}
+	}
+	return nil
+}
+
+// loadScenarios reads them all, so that all that is wrong with any of them is said together.
+func loadScenarios(names []string) ([]*scenarios.Scenario, error) {
+	var known []string
+	for _, p := range proxiers.All() {
+		known = append(known, p.Name)
+	}
+	var (
+		loaded []*scenarios.Scenario
+		errs   []error
+	)
+	for _, name := range names {
+		s, err := scenarios.Load(name, scenarios.Options{Proxiers: known})
+		loaded, errs = append(loaded, s), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, usageError{err}
+	}
+	return loaded, nil
+}
+
+// runOne plays one scenario, from making the lab to printing the result.
+func (o *runOptions) runOne(cmd *cobra.Command, s *scenarios.Scenario, specs []lab.ProxierSpec) error {
+	ctx := cmd.Context()
+	id := time.Now().Format("20060102-150405") + "-" + s.Metadata.Name
+	dir := filepath.Join(o.out, id)
+	log, err := events.Create(dir)
+	if err != nil {
+		return err
+	}
+	progress := log.Listen(report.Progress(cmd.ErrOrStderr()))
+	emit := log.Emit
+	release, err := usage.Kernel()
+	if err != nil {
+		return err
+	}
+	emit(events.Event{RunStarted: o.started(id, s, release)})
+	playErr := o.onLab(ctx, s, specs, emit)
+	emit(events.Event{RunEnded: outcome(ctx, playErr)})
+	// What a terminal has not taken by then is in the log.
+	shown, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = progress.Close(shown)
+	if err := log.Close(); err != nil {
+		return fmt.Errorf("the run's log is not whole: %w", err)
+	}
+	slog.Info("the run is recorded", "report", "proxylab report "+dir)
+	resultErr := printRun(cmd, dir, o.output)
+	if ctx.Err() != nil {
+		return errors.New("interrupted: the result is of what was measured until then")
+	}
+	if playErr != nil {
+		return playErr
+	}
+	return resultErr
+}
+
+func outcome(ctx context.Context, err error) *events.RunEnded {
+	switch {
+	case ctx.Err() != nil:
+		return &events.RunEnded{Outcome: "interrupted"}
+	case err != nil:
+		return &events.RunEnded{Outcome: "failed", Error: err.Error()}
+	}
+	return &events.RunEnded{Outcome: "done"}
+}
+
+// onLab plays on the lab that is up, or on one made for the run and removed after it.
+func (o *runOptions) onLab(ctx context.Context, s *scenarios.Scenario, specs []lab.ProxierSpec, emit func(events.Event)) error {
+	plan := play.Plan{Scenario: s, Proxiers: specs, Repeat: o.repeat, Emit: emit}
+	if o.name != "" {
+		l, err := netns.Open(o.name)
+		if err != nil {
+			return err
+		}
+		plan.Lab = l
+		return play.Run(ctx, plan)
+	}
+	nodes := s.Spec.Nodes
+	if o.nodes > 0 {
+		nodes = o.nodes
+	}
+	l, err := netns.New(netns.Options{
+		Name: fmt.Sprintf("run-%d", os.Getpid()), Nodes: nodes, Log: slog.Default(),
+		Background: controlplane.Background{Services: s.Spec.Background.Services, EndpointsPerService: s.Spec.Background.EndpointsPerService},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		if err := l.Down(down); err != nil {
+			slog.Error("the lab is not wholly removed", "error", err, "remedy", "proxylab down "+l.Name())
+		}
+	}()
+	if err := l.Up(ctx); err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	plan.Lab = l
+	return play.Run(ctx, plan)
+}
+
+// started is what a log begins with.
+func (o *runOptions) started(id string, s *scenarios.Scenario, release string) *events.RunStarted {
+	return &events.RunStarted{
+		ID: id, Scenario: s.Metadata.Name, ScenarioYAML: s.Source,
+		Lab: o.kind, Kernel: events.Kernel{Kind: "host", Release: release},
+		CPUs: runtime.NumCPU(), Version: versionText(),
+		Proxiers: slices.Clone(o.proxiers), Repeat: o.repeat,
+		Steps: s.StepTexts(), Expect: slices.Clone(s.Spec.Expect),
+		Environment: environment(o.terms),
+	}
+}

@@ -1,0 +1,135 @@
+package play
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"proxylab/bench/load"
+	"proxylab/lab"
+	"proxylab/scenarios"
+)
+
+// clientNamespace holds the pods that belong to the measuring and not to the scenario.
+const clientNamespace = "proxylab"
+
+// Ports that the image proxylab/echo serves by default, by kind of load.
+var echoPorts = map[string]int{"http": 8080, "connect": 8081, "hold": 8081, "udp": 8082, "stream": 8083}
+
+// startClients runs the pod that traffic comes from and, on another node where there is one, the pod that direct
+// traffic goes to.
+func (s *subject) startClients(ctx context.Context) error {
+	clientNode := s.Scenario.Spec.Client.Node
+	if clientNode == "" {
+		clientNode = s.nodes[0].Name
+	}
+	directNode := clientNode
+	if i := slices.IndexFunc(s.nodes, func(n lab.Node) bool { return n.Name != clientNode }); i >= 0 {
+		directNode = s.nodes[i].Name
+	}
+	objects := []*unstructured.Unstructured{
+		pod("client", "proxylab/client", clientNode),
+		pod("direct", "proxylab/echo", directNode),
+	}
+	if err := s.stage.apply(ctx, objects); err != nil {
+		return err
+	}
+	if _, err := s.stage.awaitPod(ctx, clientNamespace, "client"); err != nil {
+		return err
+	}
+	direct, err := s.stage.awaitPod(ctx, clientNamespace, "direct")
+	if err != nil {
+		return err
+	}
+	s.client = lab.Place{Namespace: clientNamespace, Pod: "client"}
+	for _, ip := range direct.Status.PodIPs {
+		s.direct = append(s.direct, ip.IP)
+	}
+	return nil
+}
+
+func pod(name, image, node string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"name": name, "namespace": clientNamespace},
+		"spec": map[string]any{
+			"nodeSelector":                  map[string]any{"kubernetes.io/hostname": node},
+			"terminationGracePeriodSeconds": int64(0),
+			"containers":                    []any{map[string]any{"name": name, "image": image}},
+		},
+	}}
+}
+
+// loadSpec works out where a load goes and what it does there.
+func (s *subject) loadSpec(step scenarios.LoadStep) (load.Spec, lab.Place, error) {
+	namespace, name := scenarios.SplitName(step.Service)
+	svc, err := s.stage.service(namespace, name)
+	if err != nil {
+		return load.Spec{}, lab.Place{}, fmt.Errorf("Service %s: %w", step.Service, err)
+	}
+	port, err := scenarios.ServicePort(svc, step)
+	if err != nil {
+		return load.Spec{}, lab.Place{}, err
+	}
+	family := corev1.IPv4Protocol
+	if step.Family == "ipv6" {
+		family = corev1.IPv6Protocol
+	}
+	at, from := s.client, "pod client on "+s.Scenario.Spec.Client.Node
+	if step.From == "outside" {
+		at, from = lab.Place{}, "outside"
+	}
+	target, err := s.serviceTarget(svc, port, family, step.Via)
+	if err != nil {
+		return load.Spec{}, lab.Place{}, err
+	}
+	spec := load.Spec{
+		Name: step.Name, Kind: step.Kind, Targets: []string{target}, Connections: step.Connections,
+		Count: step.Count, Reopen: step.Reopen, Timeout: step.Timeout.Duration(), Duration: step.For.Duration(), From: from,
+	}
+	if step.Rate != nil {
+		spec.Rate = step.Rate.PerSecond()
+	}
+	return spec, at, nil
+}
+
+// serviceTarget is the address of a Service port in a family: its ClusterIP, or a node's NodePort.
+func (s *subject) serviceTarget(svc *corev1.Service, port corev1.ServicePort, family corev1.IPFamily, via string) (string, error) {
+	if via == "nodePort" {
+		if port.NodePort == 0 {
+			return "", fmt.Errorf("Service %s has no node port for %d", svc.Name, port.Port)
+		}
+		for _, addr := range s.nodes[0].Addresses {
+			if addr.Is4() == (family == corev1.IPv4Protocol) {
+				return net.JoinHostPort(addr.String(), strconv.Itoa(int(port.NodePort))), nil
+			}
+		}
+		return "", fmt.Errorf("%s has no %s address", s.nodes[0].Name, family)
+	}
+	for i, f := range svc.Spec.IPFamilies {
+		if f == family && i < len(svc.Spec.ClusterIPs) {
+			return net.JoinHostPort(svc.Spec.ClusterIPs[i], strconv.Itoa(int(port.Port))), nil
+		}
+	}
+	return "", fmt.Errorf("Service %s has no %s address", svc.Name, family)
+}
+
+// directSpec is the same load, at a tenth of the rate, straight to a pod.
+func (s *subject) directSpec(spec load.Spec, family string) (load.Spec, error) {
+	for _, ip := range s.direct {
+		if (net.ParseIP(ip).To4() != nil) == (family != "ipv6") {
+			spec.Name += directSuffix
+			spec.Targets = []string{net.JoinHostPort(ip, strconv.Itoa(echoPorts[spec.Kind]))}
+			spec.Rate = max(spec.Rate/10, min(spec.Rate, 5))
+			return spec, nil
+		}
+	}
+	return load.Spec{}, fmt.Errorf("pod direct has no %s address", family)
+}
+
+const directSuffix = "/direct"

@@ -1,0 +1,132 @@
+package play
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"proxylab/bench/events"
+	"proxylab/scenarios"
+)
+
+// settleTime is how long after a swap a broken connection still counts as broken by it.
+const settleTime = 3 * time.Second
+
+// swap changes the proxier under traffic and says what that did to the connections that were open and to the new ones.
+func (s *subject) swap(ctx context.Context, step scenarios.SwapStep) error {
+	nodes := s.proxiers
+	if step.Node != "" {
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *nodeProxier) bool { return n.node != step.Node })
+		if len(nodes) == 0 {
+			return fmt.Errorf("the lab has no node %q", step.Node)
+		}
+	}
+	from, to := nodes[0].last, s.spec
+	to.Name = step.Resolve(s.spec.Name, from.Name)
+	if to.Name == from.Name {
+		s.emit(note("swap to %s: it runs already, nothing was swapped", to.Name))
+		return nil
+	}
+	// What is open now is what a tick says, and that is up to half a second old: one more brings it to date.
+	if err := s.nextTicks(ctx); err != nil {
+		return err
+	}
+	before := s.tallies()
+	began := time.Now()
+	var (
+		mu    sync.Mutex
+		ready time.Time
+		left  []string
+	)
+	err := onAll(ctx, nodes, func(ctx context.Context, n *nodeProxier) error {
+		at, leftovers, err := n.swapTo(ctx, to)
+		mu.Lock()
+		defer mu.Unlock()
+		if at.After(ready) {
+			ready = at
+		}
+		for _, l := range leftovers {
+			left = append(left, n.node+": "+l)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.wait(ctx, settleTime); err != nil {
+		return err
+	}
+	if err := s.nextTicks(ctx); err != nil {
+		return err
+	}
+	result := swapResult(before, s.tallies())
+	result.From, result.To, result.Node = from.Name, to.Name, step.Node
+	result.Seconds, result.Leftovers = ready.Sub(began).Seconds(), left
+	s.emit(events.Event{Swap: &result})
+	return nil
+}
+
+// swapResult compares the loads before and after.
+func swapResult(before, after map[string]loadTally) events.Swap {
+	r := events.Swap{BrokenByKind: map[string]int64{}, FailedByKind: map[string]int64{}}
+	for name, b := range before {
+		a := after[name]
+		into := r.FailedByKind
+		if b.kind == "hold" {
+			r.ConnectionsOpen += b.open
+			r.ConnectionsBroken += int(a.errors - b.errors)
+			into = r.BrokenByKind
+		} else {
+			r.RequestsFailed += a.errors - b.errors
+		}
+		for kind, n := range a.byKind {
+			if d := n - b.byKind[kind]; d > 0 {
+				into[kind] += d
+			}
+		}
+	}
+	return r
+}
+
+// loadTally is a load's tally and its kind.
+type loadTally struct {
+	tally
+	kind string
+}
+
+// tallies are those of the loads that go through the proxier.
+func (s *subject) tallies() map[string]loadTally {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]loadTally{}
+	for name, l := range s.loads {
+		if !isDirect(name) {
+			t, _ := l.tally()
+			all[name] = loadTally{t, l.spec.Kind}
+		}
+	}
+	return all
+}
+
+// nextTicks returns when every load has reported once more.
+func (s *subject) nextTicks(ctx context.Context) error {
+	s.mu.Lock()
+	var waits []*runningLoad
+	var ticks []<-chan struct{}
+	for _, l := range s.loads {
+		_, ticked := l.tally()
+		waits, ticks = append(waits, l), append(ticks, ticked)
+	}
+	s.mu.Unlock()
+	for i, l := range waits {
+		select {
+		case <-ticks[i]:
+		case <-l.done: // it has ended: there is no later tick
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
