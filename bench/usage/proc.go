@@ -28,7 +28,8 @@ type process struct {
 	rss         int64   // bytes
 }
 
-func (p process) zombie() bool { return p.state == 'Z' || p.state == 'X' }
+// ended: it has, and its parent has not waited for it yet.
+func (p process) ended() bool { return p.state == 'Z' || p.state == 'X' }
 
 // stat reads one process. A process that does not exist gives ErrGone.
 func (fs procfs) stat(pid int) (process, error) {
@@ -102,6 +103,44 @@ func (fs procfs) peak(pid int) (bytes int64, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// listsChildren tells whether this kernel lists the children of a process (CONFIG_PROC_CHILDREN).
+func (fs procfs) listsChildren(pid int) bool {
+	id := strconv.Itoa(pid)
+	_, err := os.Stat(filepath.Join(string(fs), id, "task", id, "children"))
+	return err == nil
+}
+
+// children lists the children of a process, which the kernel keeps by the thread that made them. One may be missing
+// when another ends meanwhile.
+func (fs procfs) children(pid int) ([]int, error) {
+	tasks := filepath.Join(string(fs), strconv.Itoa(pid), "task")
+	threads, err := os.ReadDir(tasks)
+	if gone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("threads of process %d: %w", pid, err)
+	}
+	var found []int
+	for _, thread := range threads {
+		list, err := os.ReadFile(filepath.Join(tasks, thread.Name(), "children"))
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("children of process %d: %w", pid, err)
+		}
+		for _, field := range strings.Fields(string(list)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				return nil, fmt.Errorf("children of process %d: %w", pid, err)
+			}
+			found = append(found, child)
+		}
+	}
+	return found, nil
 }
 
 // all reads every process there is. Those that end meanwhile are left out.

@@ -36,15 +36,17 @@ func Tree(pid int) (Sample, error) {
 // attempts bounds how often a tree is read again because it changed under the reader's hands.
 const attempts = 5
 
-// tree reads a tree consistently: a child that ends and is waited for in between moves its time into its parent's,
-// and would be counted twice or not at all. Then it reads again.
-func (fs procfs) tree(pid int) (Sample, process, error) {
-	for attempt := 1; ; attempt++ {
-		s, root, stable, err := fs.treeOnce(pid)
-		if err != nil || stable || attempt == attempts {
-			return s, root, err
+// tree reads a tree so that nothing counts twice. A child that ends and is waited for meanwhile, whose time moves to
+// its parent, counts as little as possible: not at all. When that is seen to have happened, the tree is read again.
+func (fs procfs) tree(pid int) (s Sample, root process, err error) {
+	for range attempts {
+		var stable bool
+		s, root, stable, err = fs.treeOnce(pid)
+		if err != nil || stable {
+			break
 		}
 	}
+	return s, root, err
 }
 
 func (fs procfs) treeOnce(pid int) (s Sample, root process, stable bool, err error) {
@@ -52,11 +54,10 @@ func (fs procfs) treeOnce(pid int) (s Sample, root process, stable bool, err err
 	if err != nil {
 		return Sample{}, process{}, false, err
 	}
-	everyone, err := fs.all()
+	tree, err := fs.descendants(root)
 	if err != nil {
 		return Sample{}, process{}, false, err
 	}
-	tree := descendants(root, everyone)
 	for _, p := range tree {
 		s.CPUSeconds += p.cpu + p.waited
 		s.RSSBytes += p.rss
@@ -65,11 +66,8 @@ func (fs procfs) treeOnce(pid int) (s Sample, root process, stable bool, err err
 	if peak, ok := fs.peak(pid); ok {
 		s.MaxRSSBytes = max(s.MaxRSSBytes, peak)
 	}
-	if len(tree) == 1 {
-		return s, root, true, nil
-	}
 	stable = true
-	for _, p := range tree {
+	for _, p := range tree[:len(tree)-1] { // nothing was read after the last
 		now, err := fs.stat(p.pid)
 		if err != nil || now.started != p.started || now.waited != p.waited {
 			stable = false
@@ -78,20 +76,38 @@ func (fs procfs) treeOnce(pid int) (s Sample, root process, stable bool, err err
 	return s, root, stable, nil
 }
 
-// descendants returns root and everything below it.
-func descendants(root process, everyone []process) []process {
-	children := map[int][]process{}
-	for _, p := range everyone {
-		if p.pid != root.pid {
-			children[p.parent] = append(children[p.parent], p)
+// descendants returns root and everything below it, each read after its parent. A child whose time was in its
+// parent's when that was read is then gone, or in the state X in which the kernel takes it away, and is left out.
+func (fs procfs) descendants(root process) ([]process, error) {
+	children := fs.children
+	if !fs.listsChildren(root.pid) {
+		everyone, err := fs.all()
+		if err != nil {
+			return nil, err
 		}
+		below := map[int][]int{}
+		for _, p := range everyone {
+			below[p.parent] = append(below[p.parent], p.pid)
+		}
+		children = func(pid int) ([]int, error) { return below[pid], nil }
 	}
 	tree := []process{root}
 	for i := 0; i < len(tree); i++ {
-		tree = append(tree, children[tree[i].pid]...)
-		delete(children, tree[i].pid) // each once, whatever pids were used again while we read
+		pids, err := children(tree[i].pid)
+		if err != nil {
+			return nil, err
+		}
+		for _, pid := range pids {
+			p, err := fs.stat(pid)
+			if err != nil && !errors.Is(err, ErrGone) {
+				return nil, err
+			}
+			if err == nil && p.state != 'X' && p.parent == tree[i].pid { // not another one with its pid
+				tree = append(tree, p)
+			}
+		}
 	}
-	return tree
+	return tree, nil
 }
 
 // Watch reads the tree below pid now, at each interval, and once more when ctx ends, which is how it ends well. Each
@@ -125,7 +141,7 @@ func (fs procfs) watch(ctx context.Context, pid int, interval time.Duration, emi
 		s.MaxRSSBytes = max(s.MaxRSSBytes, last.MaxRSSBytes)
 		last = s
 		emit(s)
-		if root.zombie() {
+		if root.ended() {
 			return fmt.Errorf("watch: process %d: %w", pid, ErrGone)
 		}
 		if ctx.Err() != nil {
