@@ -104,7 +104,8 @@ func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.Sync
 	if p.closed {
 		return runner.SyncReport{}, errors.New("the proxier is closed")
 	}
-	full := want.Full || !p.synced || p.moved(want.Node)
+	moved := p.moved(want.Node)
+	full := want.Full || !p.synced || moved
 	p.synced = false
 	report := runner.SyncReport{Full: full}
 	dropped, err := p.open(want, p.affected(want, full))
