@@ -53,22 +53,25 @@ func (e *engine) queue() {
 
 // loop does what is due until ctx is done.
 func (e *engine) loop(ctx context.Context) {
-	timer := e.Clock.NewTimer(0)
-	defer timer.Stop()
 	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-e.changed:
-			e.schedule.queued = true
-		case <-timer.C():
-		}
-		if at, what := e.schedule.next(); !e.Clock.Now().Before(at) {
+		at, what := e.schedule.next()
+		if wait := at.Sub(e.Clock.Now()); wait > 0 {
+			e.rest(ctx, wait)
+		} else {
 			e.do(ctx, what)
 		}
-		at, _ := e.schedule.next()
-		timer.Stop()
-		timer.Reset(max(0, at.Sub(e.Clock.Now())))
+	}
+}
+
+// rest waits for the time to pass or for a change.
+func (e *engine) rest(ctx context.Context, d time.Duration) {
+	timer := e.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-e.changed:
+		e.schedule.queued = true
+	case <-timer.C():
 	}
 }
 
