@@ -81,3 +81,11 @@ type ProxierState struct {
 	Reports string    // file of JSON lines, one per sync (proxiers/runner.Report), growing
 	Log     string    // file with what it says
 }
+
+// Missing says that this machine lacks something that was asked for, and what to do about it.
+type Missing struct {
+	What   string // "network namespaces cannot be made: operation not permitted"
+	Remedy string // "run it as root: sudo proxylab up"
+}
+
+func (m Missing) Error() string { return m.What + " (" + m.Remedy + ")" }

@@ -1,0 +1,122 @@
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"proxylab/lab"
+	"proxylab/lab/netns/agent"
+	"proxylab/lab/netns/fabric"
+	"proxylab/lab/procs"
+)
+
+// self is the name by which a command asks for this binary.
+const self = "proxylab"
+
+// Exec starts a command in the network of a node, of a pod or of the outside client; on a node also with the node's
+// own /run and /sys. It gets a process group of its own, which is killed when ctx ends.
+func (l *Lab) Exec(ctx context.Context, where lab.Place, c lab.Command) (lab.Process, error) {
+	if len(c.Args) == 0 {
+		return nil, errors.New("exec: no command given")
+	}
+	spec, err := l.place(where)
+	if err != nil {
+		return nil, fmt.Errorf("exec %q: %w", c.Args, err)
+	}
+	program := c.Args[0]
+	if program == self {
+		program = l.opts.Executable
+	}
+	cmd := exec.CommandContext(ctx, program, c.Args[1:]...)
+	cmd.Env = append(os.Environ(), c.Env...)
+	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
+	cmd.WaitDelay = 2 * time.Second // a grandchild may hold on to the output
+	p := &process{cmd: cmd}
+	cmd.Cancel = p.Kill
+	var stdin io.WriteCloser
+	if f, ok := c.Stdin.(*os.File); ok {
+		cmd.Stdin = f // the child's own from now on
+	} else if c.Stdin != nil {
+		// Not cmd.Stdin: Wait would also wait for a reader that has nothing to say.
+		if stdin, err = cmd.StdinPipe(); err != nil {
+			return nil, fmt.Errorf("exec %q: %w", c.Args, err)
+		}
+	}
+	spec.Cmd = cmd
+	if err := procs.Start(spec); err != nil {
+		return nil, fmt.Errorf("exec %q: %w", c.Args, err)
+	}
+	if stdin != nil {
+		go func() {
+			_, _ = io.Copy(stdin, c.Stdin) // a process that ended first is no error
+			_ = stdin.Close()
+		}()
+	}
+	return p, nil
+}
+
+// place finds the namespaces of a place.
+func (l *Lab) place(where lab.Place) (procs.Spec, error) {
+	s := procs.Spec{Lab: l.Name()}
+	switch {
+	case where.Node != "" && where.Pod != "":
+		return s, fmt.Errorf("place %+v: a node or a pod, not both", where)
+	case where.Node != "":
+		n, err := l.node(where.Node)
+		if err != nil {
+			return s, err
+		}
+		s.Part = "exec/node/" + n.Name
+		s.NetNS, s.MountNS = fabric.NodePath(l.Name(), n.Name), fabric.MountPath(mountDir(l.Name()), n.Name)
+	case where.Pod != "":
+		if where.Namespace == "" {
+			where.Namespace = "default"
+		}
+		s.Part = agent.ExecPart(where.Namespace, where.Pod)
+		s.NetNS = fabric.PodPath(l.Name(), where.Namespace, where.Pod)
+		if _, err := os.Stat(s.NetNS); err != nil {
+			return s, fmt.Errorf("pod %s/%s does not run: %w", where.Namespace, where.Pod, err)
+		}
+	default:
+		s.Part, s.NetNS = "exec/outside", fabric.Path(l.Name())
+	}
+	return s, nil
+}
+
+type process struct{ cmd *exec.Cmd }
+
+func (p *process) Wait() error      { return p.cmd.Wait() }
+func (p *process) Interrupt() error { return p.signal(unix.SIGINT) }
+func (p *process) Kill() error      { return p.signal(unix.SIGKILL) }
+
+// signal goes to the whole group.
+func (p *process) signal(s unix.Signal) error {
+	err := unix.Kill(-p.cmd.Process.Pid, s)
+	if errors.Is(err, unix.ESRCH) {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// command prepares a child of this binary whose output goes to a log.
+func (l *Lab) command(log string, args ...string) (cmd *exec.Cmd, closeLog func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd = exec.Command(l.opts.Executable, args...)
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = f, f
+	return cmd, func() { _ = f.Close() }, nil
+}

@@ -1,0 +1,256 @@
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"proxylab/lab/controlplane"
+	"proxylab/lab/netns/fabric"
+	"proxylab/lab/procs"
+)
+
+// making is one run of Up.
+type making struct {
+	*Lab
+	state state
+	agent <-chan error // its end, if this run started it
+}
+
+// action is a step of a procedure. Each can be repeated, and does what is not done yet.
+type action struct {
+	name string
+	do   func(context.Context) error
+}
+
+// Up makes the lab, or completes it. What it cannot do because the machine lacks something is a lab.Missing. After an
+// error whatever is there stays: call Up again, or Down.
+func (l *Lab) Up(ctx context.Context) error {
+	if err := missing(Preflight()); err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, lockPath(l.Name()), func() {
+		l.log.Info("waiting for another proxylab that is at work on this lab")
+	})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	begin := time.Now()
+	m := &making{Lab: l}
+	if err := l.perform(ctx,
+		action{"remember what was asked for", m.remember},
+		action{"fabric", func(context.Context) error { return fabric.EnsureFabric(l.Name()) }},
+		together(
+			action{"nodes' network", m.network},
+			action{"control plane", m.controlPlane}),
+		action{"node agent", m.startAgent},
+		action{"nodes ready", m.awaitNodes},
+		action{"proxiers", m.proxiers},
+		action{"mark as complete", m.complete},
+	); err != nil {
+		return fmt.Errorf("lab %s: %w", l.Name(), err)
+	}
+	l.log.Info("lab is up", "seconds", time.Since(begin).Seconds())
+	return nil
+}
+
+// perform does one action after the other.
+func (l *Lab) perform(ctx context.Context, actions ...action) error {
+	for _, a := range actions {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		begin := time.Now()
+		if err := a.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", a.name, err)
+		}
+		l.log.Debug(a.name, "seconds", time.Since(begin).Seconds())
+	}
+	return nil
+}
+
+// together does actions at the same time. The first that fails ends the others.
+func together(actions ...action) action {
+	name := ""
+	for _, a := range actions {
+		if name != "" {
+			name += " and "
+		}
+		name += a.name
+	}
+	return action{name, func(ctx context.Context) error {
+		g, ctx := errgroup.WithContext(ctx)
+		for _, a := range actions {
+			g.Go(func() error { return a.do(ctx) })
+		}
+		return g.Wait()
+	}}
+}
+
+// remember writes down what was asked for, unless a lab of that name is something else.
+func (m *making) remember(context.Context) error {
+	s, err := loadState(m.Name())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s = state{Name: m.Name(), Nodes: m.opts.Nodes, Created: time.Now().UTC(), Background: m.opts.Background}
+		if s.Nodes == 0 {
+			s.Nodes = DefaultNodes
+		}
+	case err != nil:
+		return err
+	case m.opts.Nodes != 0 && m.opts.Nodes != s.Nodes:
+		return fmt.Errorf("it has %d nodes, asked for were %d: take it down first", s.Nodes, m.opts.Nodes)
+	case m.opts.Background != s.Background:
+		return fmt.Errorf("it has background %+v, asked for was %+v: take it down first", s.Background, m.opts.Background)
+	}
+	if m.opts.Proxier != nil {
+		s.Proxier = m.opts.Proxier
+	}
+	s.Complete = false
+	m.state = s
+	return s.save()
+}
+
+func (m *making) plan() fabric.Plan { return fabric.Plan{Lab: m.state.Name, Count: m.state.Nodes} }
+
+func (m *making) network(context.Context) error {
+	return fabric.EnsureNodes(m.plan(), mountDir(m.Name()))
+}
+
+func (m *making) controlPlane(ctx context.Context) error {
+	prefixes := func(texts ...string) (all []netip.Prefix) {
+		for _, t := range texts {
+			all = append(all, netip.MustParsePrefix(t))
+		}
+		return all
+	}
+	_, err := controlplane.Start(ctx, controlplane.Config{
+		Lab:          m.Name(),
+		Dir:          m.Dir(),
+		Executable:   m.opts.Executable,
+		NetNS:        fabric.Path(m.Name()),
+		Address:      fabric.Fabric4.Addr(),
+		ServiceCIDRs: prefixes(fabric.ServiceCIDR4, fabric.ServiceCIDR6),
+		PodCIDRs:     prefixes(fabric.PodCIDR4, fabric.PodCIDR6),
+		Background:   m.state.Background,
+		CacheDir:     m.opts.CacheDir,
+		Log:          m.opts.Log,
+	})
+	return err
+}
+
+// startAgent starts the node agent, in this process's own network: the API is on the loopback there.
+func (m *making) startAgent(context.Context) error {
+	running, err := procs.Root(m.Name(), agentPart)
+	if err != nil || running != nil {
+		return err
+	}
+	log := m.agentLog()
+	cmd, closeLog, err := m.command(log, "agent", "--lab", m.Name(), "--nodes", fmt.Sprint(m.state.Nodes), "--kubeconfig", m.kubeconfig("agent"))
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	if err := procs.Start(procs.Spec{Lab: m.Name(), Part: agentPart, Cmd: cmd, Detached: true}); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // ends with the child
+	m.agent = ended
+	return nil
+}
+
+func (l *Lab) agentLog() string { return filepath.Join(l.Dir(), "log", "agent.log") }
+
+// awaitNodes waits until the API calls every node ready, and for no agent that has died.
+func (m *making) awaitNodes(ctx context.Context) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", m.kubeconfig("admin"))
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("not ready after a minute"))
+	defer cancel()
+	for {
+		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err == nil && readyNodes(nodes.Items) >= m.state.Nodes {
+			return nil
+		}
+		select {
+		case end := <-m.agent:
+			return fmt.Errorf("the node agent ended (%v), its log says:\n%s", end, tail(m.agentLog()))
+		case <-time.After(25 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+func readyNodes(nodes []corev1.Node) (ready int) {
+	for _, n := range nodes {
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				ready++
+			}
+		}
+	}
+	return ready
+}
+
+// proxiers starts on each node what ran there last, or else what the lab was asked for.
+func (m *making) proxiers(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, n := range m.plan().Nodes() {
+		g.Go(func() error {
+			is, err := m.Proxier(ctx, n.Name)
+			if err != nil || is != nil {
+				return err
+			}
+			spec, err := m.lastProxier(n.Name)
+			if err != nil {
+				return err
+			}
+			if spec == nil {
+				spec = m.state.Proxier
+			}
+			if spec == nil {
+				return nil
+			}
+			return m.StartProxier(ctx, n.Name, *spec)
+		})
+	}
+	return g.Wait()
+}
+
+func (m *making) complete(context.Context) error {
+	m.state.Complete = true
+	return m.state.save()
+}
+
+// tail is the end of a log, for an error message.
+func tail(path string) string {
+	const most = 2000
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(b) > most {
+		b = b[len(b)-most:]
+	}
+	return string(b)
+}
