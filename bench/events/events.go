@@ -134,6 +134,7 @@ type LoadEnded struct {
 // Sync is one pass of a proxier on a node.
 type Sync struct {
 	Node       string         `json:"node"`
+	Proxier    string         `json:"proxier,omitempty"` // after a live swap it is not the subject's own
 	Full       bool           `json:"full"`
 	Seconds    float64        `json:"seconds"`
 	CPUSeconds *float64       `json:"cpuSeconds,omitempty"` // of the proxier's process tree since the end of the previous sync

@@ -27,6 +27,9 @@ func newSubject(id events.Subject) *subject {
 	return &subject{id: id, loads: map[string]*load{}}
 }
 
+// own: what a proxier costs that took over for a while in a live swap is not this subject's.
+func (s *subject) own(proxier string) bool { return proxier == "" || proxier == s.id.Proxier }
+
 func (s *subject) add(e events.Event) {
 	switch {
 	case e.SubjectStarted != nil:
@@ -45,9 +48,9 @@ func (s *subject) add(e events.Event) {
 		if e.LoadEnded.Error != "" {
 			s.load(e.LoadEnded.Name).result.Error = e.LoadEnded.Error
 		}
-	case e.Sync != nil:
+	case e.Sync != nil && s.own(e.Sync.Proxier):
 		s.syncs.add(e.Sync)
-	case e.Usage != nil:
+	case e.Usage != nil && s.own(e.Usage.Proxier):
 		s.usage.add(e.Usage)
 	case e.Softirq != nil:
 		v := e.Softirq.Seconds

@@ -69,9 +69,7 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 			Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "proxylab", versionText()) },
 		})
-	component := &cobra.Command{Use: "component", Short: "A part of a lab's control plane", Hidden: true}
-	component.AddCommand(controlplane.Commands()...)
-	root.AddCommand(component)
+	root.AddCommand(controlplane.Commands()...)
 	root.AddCommand(netns.Commands()...)
 	return root
 }

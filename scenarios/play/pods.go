@@ -12,29 +12,34 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// awaitDeployment returns once a Deployment's pods are as it says, all of them Ready.
-func (s *stage) awaitDeployment(ctx context.Context, namespace, name string) error {
-	return s.await(ctx, "Deployment "+name+" ready", 2*time.Minute, func() (bool, string) {
+// awaitDeployment returns once a Deployment has the number of pods that is wanted, all of them Ready, and those that
+// were too many are gone. want < 0 stands for what the Deployment itself says.
+func (s *stage) awaitDeployment(ctx context.Context, namespace, name string, want int) error {
+	return s.await(ctx, "pods of Deployment "+name, 2*time.Minute, func() (bool, string) {
 		d, err := s.deployment(namespace, name)
 		if err != nil {
 			return false, err.Error()
 		}
-		return settled(d), fmt.Sprintf("%d of %d replicas ready, %d updated, %d in all",
-			d.Status.ReadyReplicas, replicas(d), d.Status.UpdatedReplicas, d.Status.Replicas)
+		pods, err := s.selected(namespace, d.Spec.Selector)
+		if err != nil {
+			return false, err.Error()
+		}
+		return (want < 0 || replicas(d) == want) && settled(d) && len(pods) == replicas(d),
+			fmt.Sprintf("%d replicas wanted, %d ready, %d updated, %d pods in all",
+				replicas(d), d.Status.ReadyReplicas, d.Status.UpdatedReplicas, len(pods))
 	})
 }
 
 func settled(d *appsv1.Deployment) bool {
-	want := replicas(d)
-	return d.Status.ObservedGeneration >= d.Generation && d.Status.Replicas == want &&
-		d.Status.ReadyReplicas == want && d.Status.UpdatedReplicas == want
+	want := int32(replicas(d))
+	return d.Status.ObservedGeneration >= d.Generation && d.Status.ReadyReplicas == want && d.Status.UpdatedReplicas == want
 }
 
-func replicas(d *appsv1.Deployment) int32 {
+func replicas(d *appsv1.Deployment) int {
 	if d.Spec.Replicas == nil {
 		return 1
 	}
-	return *d.Spec.Replicas
+	return int(*d.Spec.Replicas)
 }
 
 func (s *stage) deployment(namespace, name string) (*appsv1.Deployment, error) {

@@ -131,8 +131,9 @@ func (n *nodeProxier) report(line []byte) {
 		return
 	}
 	cpu := r.CPUSeconds
-	n.synced(*n.name.Load(), r.Backend, events.Event{Time: r.Time, Sync: &events.Sync{
-		Node: n.node, Full: r.Full, Seconds: r.Seconds, CPUSeconds: &cpu, Error: r.Error, Objects: r.Objects,
+	name := *n.name.Load()
+	n.synced(name, r.Backend, events.Event{Time: r.Time, Sync: &events.Sync{
+		Node: n.node, Proxier: name, Full: r.Full, Seconds: r.Seconds, CPUSeconds: &cpu, Error: r.Error, Objects: r.Objects,
 	}})
 }
 

@@ -28,18 +28,11 @@ func (s *subject) scale(ctx context.Context, step scenarios.ScaleStep) error {
 	if err != nil || !step.Wait {
 		return err
 	}
-	// The status that the watch has shown may be from before the patch.
-	return s.stage.await(ctx, fmt.Sprintf("%d pods of %s ready", step.Replicas, name), 2*time.Minute, func() (bool, string) {
-		d, err := s.stage.deployment(namespace, name)
-		if err != nil {
-			return false, err.Error()
-		}
-		return replicas(d) == int32(step.Replicas) && settled(d), fmt.Sprintf("%d ready", d.Status.ReadyReplicas)
-	})
+	return s.stage.awaitDeployment(ctx, namespace, name, step.Replicas)
 }
 
 // churn deletes pods at the rate asked for, the one that has been ready longest first, and returns when the
-// Deployment is whole again.
+// Deployment is whole again and the last of the deleted pods is gone.
 func (s *subject) churn(ctx context.Context, step scenarios.ChurnStep) error {
 	namespace, name := scenarios.SplitName(step.Deployment)
 	interval := time.Duration(float64(time.Second) / step.Rate.PerSecond())
@@ -52,7 +45,7 @@ func (s *subject) churn(ctx context.Context, step scenarios.ChurnStep) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-end:
-			return s.stage.awaitDeployment(ctx, namespace, name)
+			return s.stage.awaitDeployment(ctx, namespace, name, -1)
 		case <-ticker.C:
 			if err := s.deleteOldest(ctx, namespace, name, deleted); err != nil {
 				return err

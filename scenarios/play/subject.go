@@ -100,7 +100,7 @@ func (s *subject) setUp(ctx context.Context) error {
 	}
 	for _, o := range s.Scenario.Objects {
 		if o.GetKind() == "Deployment" {
-			if err := s.stage.awaitDeployment(ctx, namespaceOf(o), o.GetName()); err != nil {
+			if err := s.stage.awaitDeployment(ctx, namespaceOf(o), o.GetName(), -1); err != nil {
 				return err
 			}
 		}
