@@ -124,8 +124,9 @@ type generator struct {
 func (g *generator) slice(svc *corev1.Service, n, endpoints int) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: svc.Namespace,
-			Name:      fmt.Sprintf("%s-%d", svc.Name, n),
+			Namespace:  svc.Namespace,
+			Name:       fmt.Sprintf("%s-%d", svc.Name, n),
+			Generation: 1, // kube-apiserver counts for this kind
 			Labels: map[string]string{
 				discoveryv1.LabelServiceName: svc.Name,
 				discoveryv1.LabelManagedBy:   "proxylab", // so that no controller thinks it its own

@@ -69,7 +69,9 @@ func bootstrapObjects(now time.Time) (all []stored, err error) {
 		add("namespaces", newNamespace(name))
 	}
 	for _, c := range schedulingv1.SystemPriorityClasses() {
-		add("priorityclasses", c.DeepCopy())
+		c = c.DeepCopy()
+		c.Generation = 1 // kube-apiserver counts for this kind
+		add("priorityclasses", c)
 	}
 	for _, r := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
 		add("clusterroles", &r)

@@ -22,6 +22,9 @@ import (
 // is short of, not processor time between changes.
 const garbage = "GOGC=75"
 
+// release is how long the sockets of a killed process may outlive it, on a machine that is busy.
+const release = 2 * time.Second
+
 // starter is one run of Start.
 type starter struct {
 	Config
@@ -61,7 +64,7 @@ func (s *starter) start(ctx context.Context) error {
 	var sockets []*os.File
 	if slices.Contains(missing, kubeAPIServer) {
 		var moved bool
-		if sockets, moved, err = s.openSockets(); err != nil {
+		if sockets, moved, err = s.openSockets(ctx); err != nil {
 			return err
 		}
 		defer closeFiles(sockets)
@@ -116,14 +119,21 @@ func (s *starter) loadState() error {
 }
 
 // openSockets opens the API's sockets, on the port of last time if it can be had.
-func (s *starter) openSockets() (sockets []*os.File, moved bool, err error) {
+func (s *starter) openSockets(ctx context.Context) (sockets []*os.File, moved bool, err error) {
 	sockets, port, err := openSockets(s.state)
+	// A process that was killed is gone a moment before its sockets are.
+	for end := time.Now().Add(release); errors.Is(err, unix.EADDRINUSE) && time.Now().Before(end); {
+		if stop := sleep(ctx, 20*time.Millisecond); stop != nil {
+			return nil, false, fmt.Errorf("%w (%w)", stop, err)
+		}
+		sockets, port, err = openSockets(s.state)
+	}
 	if errors.Is(err, unix.EADDRINUSE) && s.state.Port != 0 {
 		anywhere := s.state
 		anywhere.Port = 0
 		var again error
 		if sockets, port, again = openSockets(anywhere); again != nil {
-			return nil, false, err
+			return nil, false, again
 		}
 		s.Log.Warn("the API moves to another port of 127.0.0.1", "taken", s.state.Port, "now", port)
 		err = nil
