@@ -54,7 +54,7 @@ func benchConfig(r *Result, s *Subject) []benchfmt.Config {
 	for _, kv := range [][2]string{
 		{"scenario", r.Run.Scenario}, {"lab", r.Run.Lab},
 		{"kernel", strings.TrimSpace(r.Run.Kernel.Kind + " " + r.Run.Kernel.Release)},
-		{"cpus", strconv.Itoa(r.Run.CPUs)}, {"proxier", s.Proxier}, {"backend", s.Backend},
+		{"cpus", strconv.Itoa(r.Run.CPUs)}, {"proxier", nameOf(s.Proxier, s.Backend)},
 	} {
 		if v := oneLine(kv[1]); v != "" {
 			config = append(config, benchfmt.Config{Key: kv[0], Value: []byte(v), File: true})

@@ -21,6 +21,7 @@ type subject struct {
 	softirq        *float64
 	programming    programming
 	swaps          []Swap
+	guests         []string // other proxiers that ran for a while, after a swap
 }
 
 func newSubject(id events.Subject) *subject {
@@ -28,7 +29,15 @@ func newSubject(id events.Subject) *subject {
 }
 
 // own: what a proxier costs that took over for a while in a live swap is not this subject's.
-func (s *subject) own(proxier string) bool { return proxier == "" || proxier == s.id.Proxier }
+func (s *subject) own(proxier string) bool {
+	if proxier == "" || proxier == s.id.Proxier {
+		return true
+	}
+	if !slices.Contains(s.guests, proxier) {
+		s.guests = append(s.guests, proxier)
+	}
+	return false
+}
 
 func (s *subject) add(e events.Event) {
 	switch {
@@ -163,7 +172,7 @@ func (s *syncs) result() *Sync {
 	return &r
 }
 
-// usage gathers the cost of all processes. A swap ends one and starts another, and each counts its processor time
+// usage gathers the cost of all processes of the proxier. Swaps end and start them, and each counts its processor time
 // from its own start, so the last figure of each is summed up.
 type usage struct {
 	past   float64 // of processes whose number was used again

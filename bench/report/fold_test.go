@@ -71,7 +71,10 @@ func TestACorruptLineIsAnErrorWithWhatCameBefore(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add(fourProxiers(1, 1).out.Bytes())
+	s := newSynthetic() // small: each try makes all views
+	s.start(1, "userspace")
+	s.play("userspace", "", 1, 0, character{middle: time.Millisecond, slowness: time.Millisecond, broken: 3})
+	f.Add(s.out.Bytes())
 	f.Add([]byte(`{"runStarted":{"expect":["load.web.errors == 0","x"],"repeat":-1,"proxiers":["a"]}}
 {"subject":{"proxier":"a"},"loadTick":{"name":"web","seconds":-1,"requests":-5,"latency":{"hdr":"x"}}}
 {"subject":{"proxier":"a","backend":"nft"},"sync":{"objects":{"rules":1}}}
@@ -209,13 +212,20 @@ func TestUsageIsSummedOverProcesses(t *testing.T) {
 	}
 	r := fold(
 		u("node1", 10, "iptables", 1, 50, 60), u("node2", 11, "iptables", 2, 55, 70),
-		u("node1", 10, "iptables", 3, 50, 60), // the same process, later: 3 in all
-		u("node1", 20, "ipvs", 0.5, 90, 90),   // after a swap
-		u("node2", 11, "ipvs", 0.25, 10, 10),  // after a swap, a number used again by another proxier
-		u("node1", 20, "ipvs", 0.125, 10, 10), // a number used again by the same: 0.5 + 0.125
+		u("node1", 10, "iptables", 3, 50, 60),  // the same process, later: 3 in all
+		u("node1", 20, "ipvs", 100, 900, 900),  // in charge after a swap: not its cost
+		u("node1", 30, "iptables", 0.5, 5, 5),  // back again, in another process
+		u("node1", 30, "iptables", 0.25, 5, 5), // a number used again: 0.5 + 0.25
 	)
-	if got := r.Subjects[0].ProxierUsage; got.CPUSeconds != 3+2+0.5+0.25+0.125 || got.MaxRSSBytes != 90 {
+	if got := r.Subjects[0].ProxierUsage; got.CPUSeconds != 3+2+0.5+0.25 || got.MaxRSSBytes != 70 {
 		t.Errorf("got %+v", got)
+	}
+	if notes := strings.Join(r.Notes, " "); !strings.Contains(notes, "what ipvs cost while in charge") {
+		t.Error(notes)
+	}
+	r = fold(about("", events.Event{Sync: &events.Sync{Proxier: "ipvs", Node: "node1"}}), about("", events.Event{Sync: &events.Sync{Node: "node1"}}))
+	if got := r.Subjects[0].Sync.Count; got != 1 {
+		t.Errorf("%d syncs", got)
 	}
 }
 

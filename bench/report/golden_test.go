@@ -139,11 +139,11 @@ func TestBenchIsReadByItsOwnReader(t *testing.T) {
 			t.Error(rec)
 		case *benchfmt.Result:
 			seen[string(rec.Name.Base())]++
-			seen[rec.GetConfig("proxier")+" "+rec.GetConfig("backend")]++
+			seen[rec.GetConfig("proxier")]++
 		}
 	}
 	for what, want := range map[string]int{"Load": 18, "Sync": 6, "Programming": 12, "Swap": 6, "Usage": 6,
-		"userspace ": 16, "iptables legacy": 16, "kube-proxy/iptables legacy": 16} {
+		"userspace": 16, "iptables (legacy)": 16, "kube-proxy/iptables (legacy)": 16} {
 		if seen[what] != want {
 			t.Errorf("%d lines of %q, want %d (%v)", seen[what], what, want, seen)
 		}

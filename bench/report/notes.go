@@ -131,6 +131,9 @@ func noteSubject(n *notes, s *subject, r *Subject) {
 		n.add(about, fmt.Sprintf("%d of %d changes were not seen in the data path within the time limit; "+
 			"they count with that limit in the programming latency.", p.Unobserved, p.Samples))
 	}
+	if len(s.guests) > 0 {
+		n.add(about, fmt.Sprintf("what %s cost while in charge after a swap is not in its syncs, CPU and memory.", strings.Join(s.guests, " and ")))
+	}
 	for _, w := range r.Swap {
 		if len(w.Leftovers) > 0 {
 			n.add(about, fmt.Sprintf("after the change to %s, %s had left behind: %s.", w.To, w.From, firstFew(w.Leftovers, 3)))

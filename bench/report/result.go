@@ -108,7 +108,8 @@ type Latency struct {
 	Samples int64   `json:"samples"`
 }
 
-// Sync is the passes of the proxiers on all nodes. Seconds are those of passes that succeeded.
+// Sync is the passes of the subject's proxier on all nodes, without those of another that took over in a live swap.
+// Seconds are those of passes that succeeded.
 type Sync struct {
 	Count    int          `json:"count"`
 	Full     int          `json:"full"`
@@ -161,8 +162,8 @@ type Swap struct {
 	Leftovers         []string         `json:"leftovers,omitempty"`
 }
 
-// Usage is what the proxiers of the subject cost, on all nodes together: processor time is summed over all their
-// processes, the memory is the most that one of them took.
+// Usage is what the subject's proxier cost, on all nodes together, without what another cost that took over in a live
+// swap: processor time is summed over all its processes, the memory is the most that one of them took.
 type Usage struct {
 	CPUSeconds  float64 `json:"cpuSeconds"`
 	MaxRSSBytes int64   `json:"maxRssBytes"`

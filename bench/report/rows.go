@@ -196,7 +196,7 @@ func costRows(cols []*column) []row {
 		subjectFigure(cols, "sync p50", "sync.seconds.p50"),
 		subjectFigure(cols, "sync max", "sync.seconds.max"),
 		subjectFigure(cols, "CPU per sync", "sync.cpu_per_sync"),
-		subjectFigure(cols, "CPU of the proxiers", "usage.cpu"),
+		subjectFigure(cols, "CPU, all nodes", "usage.cpu"),
 		subjectFigure(cols, "peak memory, largest process", "usage.max_rss"),
 		subjectFigure(cols, "softirq, whole machine", "usage.softirq"))
 	return append(rows, objectRows(cols)...)
