@@ -131,6 +131,51 @@ func TestReachability(t *testing.T) {
 	})
 }
 
+// The node's side of a pod's link needs no address, as in many networks where pods are routed.
+func TestPodOnALinkWithoutAddress(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *bed.Bed, p *bed.Proxier) {
+		link := "v-" + bed.Client
+		_, rest, _ := strings.Cut(b.MustExec(bed.Node, "ip", "-o", "link", "show", link), "link/ether ")
+		mac, _, _ := strings.Cut(rest, " ")
+		b.MustExec(bed.Node, "ip", "addr", "flush", "dev", link, "scope", "global")
+		for _, gateway := range []string{"10.244.1.1", "fd00:10:244:1::1"} {
+			b.MustExec(bed.Client, "ip", "neigh", "replace", gateway, "lladdr", mac, "dev", "eth0", "nud", "permanent")
+		}
+		b.MustExec(bed.Node, "ip", "route", "replace", b.Pod(bed.Client).V4.String(), "dev", link)
+		b.MustExec(bed.Node, "ip", "route", "replace", b.Pod(bed.Client).V6.String(), "dev", link)
+		var list []bed.Service
+		for i, proto := range protocols {
+			list = append(list, bed.Service{Name: "web", Protocol: proto, IP: bed.VIPs(byte(1 + i)), Pods: []string{"remote1"}, Edit: bed.NodePort(30080)})
+		}
+		sync1(t, p, b.Snapshot(list...))
+		for i, proto := range protocols {
+			for _, v6 := range []bool{false, true} {
+				for _, to := range []netip.AddrPort{netip.AddrPortFrom(bed.VIP(byte(1+i), v6), 80), netip.AddrPortFrom(bed.NodeAddr(1, v6), 30080)} {
+					if got := ask(b, proto, bed.From{Place: bed.Client}, to); got != "remote1" {
+						t.Errorf("%s to %s: %s", proto, to, got)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Without a known address of the node, packets go to that of the interface that they came in by.
+func TestNodeWithoutKnownAddress(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *bed.Bed, p *bed.Proxier) {
+		s := b.Snapshot(bed.Service{Name: "web", IP: bed.VIPs(1), Pods: []string{"local1"}, Edit: bed.NodePort(30080)})
+		s.Node.Addresses, s.Node.PodCIDRs = []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
+		sync1(t, p, s)
+		for _, v6 := range []bool{false, true} {
+			for _, from := range []string{bed.Client, bed.Outside} {
+				if got := ask(b, "TCP", bed.From{Place: from}, netip.AddrPortFrom(bed.VIP(1, v6), 80)); got != "local1" {
+					t.Errorf("from %s, IPv6 %v: %s", from, v6, got)
+				}
+			}
+		}
+	})
+}
+
 func TestSpreadAffinityAndRefusal(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *bed.Bed, p *bed.Proxier) {
 		all := []string{"local1", "local2", "remote1", "remote2"}

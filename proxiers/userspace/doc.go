@@ -14,6 +14,9 @@
 // the client's next datagram goes to another. A UDP endpoint that refuses loses that datagram, and the next goes to
 // another.
 //
+// Rules lead to the local port at the node's address (DNAT), which works whatever interface a packet comes in by. Where
+// no interface has an address that the Node object names, they use REDIRECT.
+//
 // Endpoints see the node's address, never the client's. SCTP is left out, with a warning.
 //
 // # What the next mode meets

@@ -127,9 +127,9 @@ func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.Sync
 
 // moved notes what of the node concerns the rules and says whether it changed.
 func (p *Proxier) moved(n services.Node) bool {
-	changed := false
+	changed, local := false, localAddrs()
 	for _, t := range p.tables {
-		at := placeOf(n, t.family)
+		at := placeOf(n, t.family, local)
 		changed = changed || p.places[t.family] != at
 		p.places[t.family] = at
 	}
@@ -272,7 +272,7 @@ func (p *Proxier) flowsOf(want services.Snapshot, keys map[services.Key]struct{}
 
 // localAddrs are this node's addresses, each once.
 func localAddrs() []netip.Addr {
-	all, _ := net.InterfaceAddrs() // without them too many flows are looked up again, no worse
+	all, _ := net.InterfaceAddrs() // without them REDIRECT is used, and too many flows are looked at: it works
 	seen := map[netip.Addr]bool{}
 	var list []netip.Addr
 	for _, a := range all {

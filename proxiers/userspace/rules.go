@@ -3,6 +3,7 @@ package userspace
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,14 +52,14 @@ func (r rules) add(chain, format string, args ...any) {
 
 // place is what rules need to know of the node.
 type place struct {
-	node netip.Addr   // its address; not valid: unknown
+	node netip.Addr   // its address; not valid: unknown, or no interface here has it
 	pods netip.Prefix // of its pods; not valid: unknown
 }
 
-func placeOf(n services.Node, f services.Family) place {
+func placeOf(n services.Node, f services.Family, local []netip.Addr) place {
 	var p place
 	for _, a := range n.Addresses {
-		if a.Is6() == (f == services.IPv6) && !p.node.IsValid() {
+		if a.Is6() == (f == services.IPv6) && !p.node.IsValid() && slices.Contains(local, a) {
 			p.node = a
 		}
 	}
@@ -78,8 +79,8 @@ func (p *portal) render(sp *services.ServicePort, at place) rules {
 		return fmt.Sprintf("-p %s -m comment --comment %s -m %s --dport %d", proto, name(sp.Key), proto, port)
 	}
 	internal := p.choose(sp.InternalLocal)
-	r.add(chainPortals, "-d %s %s %s", host(sp.ClusterIP), match(sp.Port), redirect(internal))
-	r.add(chainPortalsHost, "-d %s %s %s", host(sp.ClusterIP), match(sp.Port), at.toNode(internal))
+	r.add(chainPortals, "-d %s %s %s", host(sp.ClusterIP), match(sp.Port), at.to(internal))
+	r.add(chainPortalsHost, "-d %s %s %s", host(sp.ClusterIP), match(sp.Port), at.to(internal))
 	for _, list := range [][]netip.Addr{sp.ExternalIPs, sp.LoadBalancerVIPs} {
 		for _, vip := range list {
 			p.external(r, sp, at, chainPortals, chainPortalsHost, "-d "+host(vip)+" "+match(sp.Port))
@@ -103,17 +104,17 @@ func (p *portal) choose(local bool) *front {
 // this node and the node itself are still served by all endpoints: for them the address is merely another name of the
 // Service.
 func (p *portal) external(r rules, sp *services.ServicePort, at place, chain, hostChain, match string) {
-	r.add(hostChain, "%s %s", match, at.toNode(p.cluster))
+	r.add(hostChain, "%s %s", match, at.to(p.cluster))
 	if !sp.ExternalLocal {
-		r.add(chain, "%s %s", match, redirect(p.cluster))
+		r.add(chain, "%s %s", match, at.to(p.cluster))
 		return
 	}
 	if !at.pods.IsValid() {
-		r.add(chain, "%s %s", match, redirect(p.local))
+		r.add(chain, "%s %s", match, at.to(p.local))
 		return
 	}
-	r.add(chain, "-s %s %s %s", at.pods, match, redirect(p.cluster))
-	r.add(chain, "! -s %s %s %s", at.pods, match, redirect(p.local))
+	r.add(chain, "-s %s %s %s", at.pods, match, at.to(p.cluster))
+	r.add(chain, "! -s %s %s %s", at.pods, match, at.to(p.local))
 }
 
 // filter adds what happens to redirected packets where they arrive. Everything is matched by the local port, which no
@@ -146,14 +147,12 @@ func (p *portal) filter(r rules, sp *services.ServicePort, proto string) {
 	}
 }
 
-// redirect sends what arrives to a local port, at the address of the interface that it came in by.
-func redirect(f *front) string { return fmt.Sprintf("-j REDIRECT --to-ports %d", f.hold.port) }
-
-// toNode sends what the node itself sends to a local port at the node's address: REDIRECT would pick a loopback
-// address, which cannot answer what was sent from another address in IPv6.
-func (at place) toNode(f *front) string {
+// to sends packets to a local port. It names the node's address where it can: REDIRECT takes the address of the interface
+// that a packet came in by, and drops the packet where that has none, as the interfaces of routed pods often have; and
+// for what the node itself sends it takes a loopback address, which in IPv6 cannot answer another.
+func (at place) to(f *front) string {
 	if !at.node.IsValid() {
-		return redirect(f)
+		return fmt.Sprintf("-j REDIRECT --to-ports %d", f.hold.port)
 	}
 	return fmt.Sprintf("-j DNAT --to-destination %s", netip.AddrPortFrom(at.node, f.hold.port))
 }
