@@ -19,7 +19,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -38,9 +37,22 @@ const (
 	UDPPort = 8082
 )
 
+// T is what a bed needs of a test; *testing.T and *testing.B have it.
+type T interface {
+	Helper()
+	Log(...any)
+	Logf(string, ...any)
+	Errorf(string, ...any)
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Skip(...any)
+	Failed() bool
+	Cleanup(func())
+}
+
 // Bed is the running test bed. Its methods are safe for concurrent use, except Close.
 type Bed struct {
-	t      testing.TB
+	t      T
 	spaces map[string]space
 	pods   map[string]Pod
 	order  []string // pods in order of creation
@@ -68,7 +80,7 @@ func Pods(local, remote int) Option {
 }
 
 // New builds a bed that is gone when the test ends. It skips the test when it is not run by root.
-func New(t testing.TB, options ...Option) *Bed {
+func New(t T, options ...Option) *Bed {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to make network namespaces")

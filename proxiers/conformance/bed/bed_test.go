@@ -193,8 +193,14 @@ func TestSnapshotPieces(t *testing.T) {
 	b := New(t, Pods(1, 1))
 	s := b.Snapshot(Service{Name: "web", IP: VIPs(1), Draining: []string{"remote1", "local1"}, Edit: Edits(NodePort(30080), Affinity(5))})
 	for _, p := range s.Ports {
-		if len(p.ClusterEndpoints) != 2 || len(p.LocalEndpoints) != 1 || p.ClusterEndpoints[0].Ready || !p.HasAnyEndpoints ||
+		if len(p.ClusterEndpoints) != 2 || p.LocalEndpoints != nil || p.ClusterEndpoints[0].Ready || !p.HasAnyEndpoints ||
 			p.NodePort != 30080 || p.AffinityTimeout != 5 || p.Port != 80 {
+			t.Errorf("%+v", p)
+		}
+	}
+	local := b.Snapshot(Service{Name: "web", IP: VIPs(1), Pods: []string{"remote1", "local1"}, Edit: func(p *services.ServicePort) { p.InternalLocal = true }})
+	for _, p := range local.Ports {
+		if p.ClusterEndpoints != nil || len(p.LocalEndpoints) != 1 {
 			t.Errorf("%+v", p)
 		}
 	}

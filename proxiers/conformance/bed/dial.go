@@ -173,7 +173,9 @@ func (u *UDP) Ask() (Answer, error) {
 	if err := u.conn.SetDeadline(time.Now().Add(u.timeout)); err != nil {
 		return Answer{}, err
 	}
-	if _, err := io.WriteString(u.conn, payload); err != nil {
+	// EPERM: a rule of this very place stopped the datagram. Whether it also said so is what a refusal differs from a
+	// drop by, and comes in as an ICMP error.
+	if _, err := io.WriteString(u.conn, payload); err != nil && !errors.Is(err, syscall.EPERM) {
 		return Answer{}, err
 	}
 	buf := make([]byte, 2048)

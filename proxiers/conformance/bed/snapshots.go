@@ -123,10 +123,29 @@ func (b *Bed) servicePort(svc Service, vip netip.Addr) *services.ServicePort {
 		}
 	}
 	p.HasAnyEndpoints = len(p.ClusterEndpoints) > 0
+	if p.Protocol == corev1.ProtocolUDP {
+		p.ServingEndpoints = serving(b, svc, vip.Is6(), port)
+	}
 	if svc.Edit != nil {
 		svc.Edit(p)
 	}
+	if !p.UsesClusterEndpoints() {
+		p.ClusterEndpoints = nil
+	}
+	if !p.UsesLocalEndpoints() {
+		p.LocalEndpoints = nil
+	}
 	return p
+}
+
+// serving lists the endpoints whose flows are alive.
+func serving(b *Bed, svc Service, v6 bool, port uint16) []netip.AddrPort {
+	all := []netip.AddrPort{}
+	for _, name := range slices.Concat(svc.Pods, svc.Draining) {
+		all = append(all, netip.AddrPortFrom(b.Pod(name).Addr(v6), port))
+	}
+	slices.SortFunc(all, netip.AddrPort.Compare)
+	return all
 }
 
 // Affinity is a Service.Edit that turns on session affinity.
