@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"proxylab/lab"
+	"proxylab/lab/netns/ns"
 )
 
 // Problem is something that a netns lab needs and this machine lacks.
@@ -21,12 +21,12 @@ func Preflight() []Problem {
 	if os.Geteuid() != 0 {
 		return []Problem{{What: "a netns lab needs root, to make network namespaces", Remedy: "run the command again with sudo"}}
 	}
-	problems := make(chan []Problem, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine, and the namespace with it
-		problems <- tryNamespace()
-	}()
-	return <-problems
+	var problems []Problem
+	_ = ns.Throwaway(func() error {
+		problems = tryNamespace()
+		return nil
+	})
+	return problems
 }
 
 func tryNamespace() (problems []Problem) {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +19,8 @@ import (
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"proxylab/lab/netns/ns"
 )
 
 const (
@@ -52,14 +53,8 @@ func Start(s Spec) error {
 	} else {
 		s.Cmd.SysProcAttr.Setpgid = true
 	}
-	errs := make(chan error, 1)
-	go func() {
-		// A child inherits the namespaces of the thread that forks it. The thread is never unlocked, so it ends
-		// with this goroutine.
-		runtime.LockOSThread()
-		errs <- startHere(s)
-	}()
-	if err := <-errs; err != nil {
+	// A child inherits the namespaces of the thread that forks it.
+	if err := ns.Throwaway(func() error { return startHere(s) }); err != nil {
 		return fmt.Errorf("start %s of lab %s: %w", s.Part, s.Lab, err)
 	}
 	return nil

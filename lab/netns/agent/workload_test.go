@@ -133,7 +133,7 @@ func TestPool(t *testing.T) {
 				}
 				a := n.Pod(rapid.IntRange(2, 254).Draw(t, "number"))
 				if p.reserve(pod, a) {
-					has[pod] = a
+					last, has[pod] = 0, a
 				}
 			},
 			"": func(t *rapid.T) {

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"proxylab/lab/netns/ns"
 )
 
 // MountPath is the file that a node's mount namespace is mounted on, below the directory for such files.
@@ -42,13 +43,14 @@ func ensureMounts(lab, node, mountDir string) error {
 	}
 	tids, release, done := make(chan int), make(chan struct{}), make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		err := enterNewMounts(NodePath(lab, node), mountDir)
-		if err == nil {
-			tids <- unix.Gettid()
-			<-release
-		}
-		done <- err
+		done <- ns.Throwaway(func() error {
+			err := enterNewMounts(NodePath(lab, node), mountDir)
+			if err == nil {
+				tids <- unix.Gettid()
+				<-release // until then the namespace is this thread's
+			}
+			return err
+		})
 	}()
 	var err error
 	select {
@@ -57,6 +59,7 @@ func ensureMounts(lab, node, mountDir string) error {
 		// From out here: a mount made in there would be in there alone.
 		err = bindMountNamespace(tid, path)
 		close(release)
+		<-done
 	}
 	if err != nil {
 		return fmt.Errorf("mount namespace of %s: %w", node, err)

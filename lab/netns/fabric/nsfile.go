@@ -6,11 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"proxylab/lab/netns/ns"
 )
 
 // createNamed makes a network namespace and gives it a name as `ip netns add` does: a file under /run/netns that it
@@ -23,20 +24,15 @@ func createNamed(path string, setup func() error) (created bool, err error) {
 	if isNamespace(path) {
 		return false, nil
 	}
-	errs := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		errs <- func() error {
-			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-				return fmt.Errorf("new network namespace: %w", err)
-			}
-			if err := setup(); err != nil {
-				return err
-			}
-			return withNames(func() error { return bindNamespace("net", path) })
-		}()
-	}()
-	if err := <-errs; err != nil {
+	if err := ns.Throwaway(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("new network namespace: %w", err)
+		}
+		if err := setup(); err != nil {
+			return err
+		}
+		return withNames(func() error { return bindNamespace("net", path) })
+	}); err != nil {
 		return false, fmt.Errorf("create network namespace %s: %w", filepath.Base(path), err)
 	}
 	return true, nil
@@ -197,7 +193,8 @@ func Remove(lab string) error {
 
 // Unmount detaches everything that is mounted at dir or below it.
 func Unmount(dir string) error {
-	data, err := os.ReadFile("/proc/self/mountinfo")
+	// Not /proc/self, which is the main thread, whatever namespace that is in.
+	data, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return err
 	}
