@@ -122,22 +122,25 @@ func Cleanup(ctx context.Context, o Options) (leftovers []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
 	switch info.Mode {
 	case "userspace":
 		err = userspace.Cleanup(ctx)
 	case "iptables":
 		err = iptables.Cleanup(ctx, o.Log)
+	case "ipvs": // whose chains jump to those that it shares with mode iptables
+		err = errors.Join(cleanupIPVS(ctx), iptables.Cleanup(ctx, o.Log))
 	default:
 		err = kubeproxy.Cleanup(ctx, info.Mode)
-		if info.Mode == "ipvs" { // which has some iptables rules too
-			err = errors.Join(err, iptables.Cleanup(ctx, o.Log))
-		}
 	}
 	leftovers, leftErr := Leftovers(ctx, info.Mode)
 	return leftovers, errors.Join(err, leftErr)
 }
 
-// Leftovers says what a mode has in this network namespace, a sentence for each.
+// Leftovers says what a mode has in this network namespace, one entry for each thing, such as
+// "iptables-legacy nat KUBE-SERVICES" or "link kube-ipvs0".
 func Leftovers(ctx context.Context, mode string) ([]string, error) {
 	switch mode {
 	case "userspace":
@@ -147,8 +150,12 @@ func Leftovers(ctx context.Context, mode string) ([]string, error) {
 	case "nftables":
 		return kubeproxy.Leftovers(ctx)
 	}
-	rules, err := iptables.Leftovers(ctx)
-	return slices.Clone(rules), err
+	if mode != "ipvs" {
+		return nil, fmt.Errorf("there is no mode %q", mode)
+	}
+	own, err := ipvsLeftovers(ctx)
+	shared, sharedErr := iptables.Leftovers(ctx)
+	return slices.Concat(own, shared), errors.Join(err, sharedErr)
 }
 
 // Preflight says what this machine lacks for a proxier, with the remedy, by trying the real thing in a network namespace
