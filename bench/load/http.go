@@ -166,7 +166,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	a := &attempt{}
 	request := r.Clone(httptrace.WithClientTrace(ctx, a.trace()))
 	request.Header.Del(seqHeader)
-	request.Body = once{}
+	sendOnce(request)
 	response, err := t.clients[seq%uint64(len(t.clients))].RoundTrip(request)
 	if err != nil {
 		cancel()

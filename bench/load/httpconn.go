@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptrace"
 	"sync"
 )
@@ -73,10 +74,15 @@ func (a *attempt) cause(err error) error {
 	return err
 }
 
-// once is an empty request body, of which net/http does not know that. It silently repeats a request without a body
-// whose kept-alive connection broke under it; to a measurement, that request has failed. On the wire it makes no
-// difference.
+// once is an empty request body, of which net/http does not know that.
 type once struct{}
 
 func (once) Read([]byte) (int, error) { return 0, io.EOF }
 func (once) Close() error             { return nil }
+
+// sendOnce keeps net/http from silently repeating a request whose kept-alive connection broke under it, as it does
+// when there is no body: to a measurement, that request has failed. On the wire it makes no difference; "identity"
+// keeps net/http from finding out about the body by itself.
+func sendOnce(r *http.Request) {
+	r.Body, r.TransferEncoding = once{}, []string{"identity"}
+}

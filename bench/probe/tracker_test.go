@@ -241,6 +241,18 @@ func TestWhatCannotBeMeasuredIsAbsent(t *testing.T) {
 	}
 }
 
+func TestForget(t *testing.T) {
+	w := newWorld(1)
+	w.backs["a"], w.backs["b"] = true, true
+	w.run(3 * time.Second)
+	w.command(Command{At: w.now, Added: []string{"c"}, Removed: []string{"b"}, Await: AwaitRefused})
+	w.command(Command{Forget: true})
+	w.run(20 * time.Second)
+	if len(w.found) != 1 || w.found[0].Awaited == nil || w.t.pending() {
+		t.Errorf("%+v", w.found)
+	}
+}
+
 func TestSamePodAgain(t *testing.T) {
 	w := newWorld(1)
 	w.backs["a"], w.backs["b"] = true, true
