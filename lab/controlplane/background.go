@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -153,24 +152,4 @@ func (g *generator) nextEndpoint() netip.Addr {
 		g.endpoint = endpointRange.Addr().Next()
 	}
 	return g.endpoint
-}
-
-// populate writes the background into a new etcd data directory.
-func (b Background) populate(ctx context.Context, dataDir string, services netip.Prefix) error {
-	cfg := etcdConfig(dataDir)
-	e, err := startEtcd(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	w := newBatchWriter(e.Server)
-	for obj, err := range b.objects(services, time.Now()) {
-		if err != nil {
-			return err
-		}
-		if err := w.put(ctx, obj); err != nil {
-			return err
-		}
-	}
-	return w.close(ctx)
 }

@@ -31,20 +31,8 @@ const manifestFile = "manifest.json"
 // backgroundKey names what is in a populated data directory. Nothing in there belongs to one lab: no certificate, no
 // token, no lease.
 func backgroundKey(b Background, services netip.Prefix) string {
-	return keyOf(struct {
-		Format           int
-		Kubernetes, Etcd string
-		Background       Background
-		Services         netip.Prefix
-	}{backgroundFormat, kubernetesVersion(), version.Version, b, services})
-}
-
-func keyOf(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil { // of plain values
-		panic(err)
-	}
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(fmt.Appendf(nil, "format %d, Kubernetes %s, etcd %s, %d Services of %d endpoints in %s",
+		backgroundFormat, kubernetesVersion(), version.Version, b.Services, b.EndpointsPerService, services))
 	return hex.EncodeToString(sum[:12])
 }
 
@@ -117,7 +105,8 @@ func (s *starter) makeEntry(ctx context.Context, entry string, services netip.Pr
 	return nil
 }
 
-// checkEntry compares a cache entry with its manifest. The error is fs.ErrNotExist where there is no entry.
+// checkEntry compares a cache entry with its manifest. The error is fs.ErrNotExist only where there is no entry at all,
+// so what the others wrap is hidden.
 func checkEntry(entry string) error {
 	if _, err := os.Stat(entry); err != nil {
 		return err

@@ -62,11 +62,10 @@ func Commands() []*cobra.Command {
 func command(part string, run func(context.Context, *component) error) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
-		Use:           part,
-		Short:         "Run " + part + " as the control plane in a directory says",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: false,
+		Use:          part,
+		Short:        "Run " + part + " as the control plane in a directory says",
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := loadComponent(part, dir)
 			if err != nil {

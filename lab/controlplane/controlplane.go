@@ -86,9 +86,9 @@ func Stop(ctx context.Context, lab string) error {
 	if err != nil {
 		return fmt.Errorf("stop control plane of lab %s: %w", lab, err)
 	}
-	g, gctx := errgroup.WithContext(ctx)
+	var g errgroup.Group
 	for _, part := range parts[1:] {
-		g.Go(func() error { return procs.Stop(gctx, lab, part, 2*goodbye) })
+		g.Go(func() error { return procs.Stop(ctx, lab, part, 2*goodbye) })
 	}
 	err = errors.Join(g.Wait(), procs.Stop(ctx, lab, etcdPart, 2*goodbye), procs.Stop(ctx, lab, backgroundPart, goodbye))
 	for _, dir := range dirs {

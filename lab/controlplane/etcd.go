@@ -32,7 +32,7 @@ func etcdConfig(dataDir string) *embed.Config {
 	cfg.ListenClientUrls = nil
 	cfg.AdvertiseClientUrls = nil
 	cfg.UnsafeNoFsync = true
-	// There is nobody to elect but itself: short ticks are for a quick start.
+	// There is nobody to elect but itself: short ticks are for a quick start, though each costs a little for good.
 	cfg.TickMs, cfg.ElectionMs = 20, 100
 	// Raft's log is kept in memory up to a snapshot.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 2000, 100

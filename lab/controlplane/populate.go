@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os/signal"
+	"time"
 
 	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -45,6 +46,25 @@ func backgroundCommand() *cobra.Command {
 	cmd.Flags().IntVar(&b.Services, "services", 0, "number of Services")
 	cmd.Flags().IntVar(&b.EndpointsPerService, "endpoints", 0, "endpoints of each Service")
 	return cmd
+}
+
+// populate writes the background into a new etcd data directory.
+func (b Background) populate(ctx context.Context, dataDir string, services netip.Prefix) error {
+	e, err := startEtcd(ctx, etcdConfig(dataDir))
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	w := newBatchWriter(e.Server)
+	for obj, err := range b.objects(services, time.Now()) {
+		if err != nil {
+			return err
+		}
+		if err := w.put(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return w.close(ctx)
 }
 
 // batchWriter writes many keys in few transactions.
