@@ -121,12 +121,13 @@ func (e *engine) sink(arrived *arrival) sink {
 	}
 }
 
-// awaitStart returns when a first pass makes sense, or false when ctx is done before. It says every few seconds what it
-// waits for.
+// awaitStart returns when a first pass makes sense, or false when ctx is done before. It says what it waits for when that
+// changes, and every few seconds.
 func (e *engine) awaitStart(ctx context.Context, w *watch, arrived *arrival) bool {
 	const interval, tell = 10 * time.Millisecond, 5 * time.Second
 	began := e.Clock.Now()
 	var told time.Time
+	text := ""
 	for {
 		missing := w.missing()
 		if len(missing) == 0 {
@@ -137,9 +138,9 @@ func (e *engine) awaitStart(ctx context.Context, w *watch, arrived *arrival) boo
 			e.Log.Info("everything is known, first sync", "waited", now.Sub(began))
 			return true
 		}
-		if now.Sub(told) >= tell && now.Sub(began) >= interval {
-			told = now
-			e.Log.Info("waiting for "+strings.Join(missing, ", "), "since", now.Sub(began))
+		if t := strings.Join(missing, ", "); t != text || now.Sub(told) >= tell {
+			told, text = now, t
+			e.Log.Info("waiting for "+t, "since", now.Sub(began))
 		}
 		select {
 		case <-ctx.Done():
