@@ -25,7 +25,7 @@ func (p *Proxier) Cleanup(ctx context.Context) error {
 	for _, f := range p.families {
 		f.mirror = mirror{}
 	}
-	p.loopback = false
+	p.loopback, p.watch.trusted = false, false
 	return Cleanup(ctx, p.log)
 }
 

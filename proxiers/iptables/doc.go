@@ -21,7 +21,8 @@
 // everything, deletes stale chains, and puts missing jumps back. What was written is remembered in a mirror. A partial
 // pass renders the Service ports that changed, compares chain by chain with the mirror and writes the difference.
 // Where Full is asked for while the mirror is believed (the periodic pass), the tables are first checked against it,
-// rules counted chain by chain; they are written whole only if they differ, or once an hour.
+// rules counted chain by chain; they are written whole only if they differ, or once an hour. With the nft back end the
+// kernel's count of transactions spares that check as long as nobody else made one.
 //
 // There is one iptables-restore per family and pass. Whatever it prints is in the error, with the line it names.
 package iptables

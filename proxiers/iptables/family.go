@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,11 @@ type family struct {
 	base      env // what does not come from the node object
 	mirror    mirror
 	batch     batch
+
+	// Of the pass: nobody else changed the tables since the last one; the tables were found to be as the mirror says
+	// when it began; how many tables were committed by partial writes.
+	untouched, sure bool
+	commits         int
 }
 
 // sync brings the family's tables in line with want. whole says that they were written whole.
@@ -31,7 +37,9 @@ func (f *family) sync(ctx context.Context, want services.Snapshot) (whole bool, 
 	if want.Full {
 		f.base.tcpLiberal = f.sys.on(sysctlTCPLiberal)
 	}
+	f.sure, f.commits = f.untouched, 0
 	if !f.mirror.valid || want.Full && !f.intact(ctx) {
+		f.sure = false
 		return true, f.writeWhole(ctx, want)
 	}
 	return false, f.writeChanges(ctx, want)
@@ -42,6 +50,9 @@ func (f *family) intact(ctx context.Context) bool {
 	if f.now().Sub(f.mirror.whole) >= rewriteEvery {
 		return false
 	}
+	if f.untouched {
+		return true
+	}
 	difference, err := f.verify(ctx)
 	if err != nil {
 		difference = err.Error()
@@ -49,7 +60,8 @@ func (f *family) intact(ctx context.Context) bool {
 	if difference != "" {
 		f.log.Warn("the tables are not as they were written; writing them again", "family", f.name, "difference", difference)
 	}
-	return difference == ""
+	f.sure = difference == ""
+	return f.sure
 }
 
 func (f *family) writeWhole(ctx context.Context, want services.Snapshot) error {
@@ -92,6 +104,7 @@ func (f *family) writeChanges(ctx context.Context, want services.Snapshot) error
 		if err := f.restore(ctx, input); err != nil {
 			return err
 		}
+		f.commits = bytes.Count(input, []byte("\nCOMMIT\n"))
 	}
 	f.mirror.env = e
 	f.commit()

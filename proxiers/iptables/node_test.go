@@ -39,6 +39,11 @@ func TestMain(m *testing.M) {
 			return p, nil
 		}
 	}
+	for name, threshold := range map[string]int{"": LargeThreshold, "-kube-proxy-layout": 1 << 30} {
+		for _, backend := range backends {
+			factories["bulk/"+backend+name] = newBulk(backend, threshold)
+		}
+	}
 	os.Exit(bed.Main(m, factories))
 }
 

@@ -18,6 +18,8 @@ type batch struct {
 	render  renderer
 	old     *mirror
 	all     bool // write everything, whatever the mirror says
+	chunk   int  // chains of Service ports per COMMIT when everything is written; 0: all in one
+	own     ownRules
 	nat     section
 	filter  section
 	input   bytes.Buffer
@@ -26,18 +28,28 @@ type batch struct {
 	deletes [numShared][]string
 }
 
-// section is one table's part: chains declared (which empties them), rules, chains deleted.
+// section is one table's part, apart from the chains of single Service ports.
 type section struct {
-	declare, rules, drop bytes.Buffer
+	fixed, shared part
+	drop          []string // chains to delete
+}
+
+// part is chains declared, which empties them, and rules.
+type part struct {
+	declare []string
+	rules   bytes.Buffer
+}
+
+func (p *part) reset() {
+	p.declare = p.declare[:0]
+	p.rules.Reset()
 }
 
 func (s *section) reset() {
-	s.declare.Reset()
-	s.rules.Reset()
-	s.drop.Reset()
+	s.fixed.reset()
+	s.shared.reset()
+	s.drop = s.drop[:0]
 }
-
-func (s *section) chain(name string) { line(&s.declare, ":", name, " - [0:0]") }
 
 func line(b *bytes.Buffer, parts ...string) {
 	for _, p := range parts {
@@ -55,6 +67,7 @@ func (b *batch) section(c sharedChain) *section {
 
 func (b *batch) reset(old *mirror, e env, all bool) {
 	b.render.env, b.old, b.all = e, old, all
+	b.own.reset()
 	b.nat.reset()
 	b.filter.reset()
 	if b.pending == nil {
@@ -70,7 +83,7 @@ func (b *batch) reset(old *mirror, e env, all bool) {
 func (b *batch) whole(e env, ports []*services.ServicePort, existing map[string]int) []byte {
 	b.reset(&mirror{}, e, true)
 	for c := range numShared {
-		b.section(c).chain(sharedNames[c])
+		b.declareShared(c)
 	}
 	b.writeStatics()
 	keep := map[string]struct{}{}
@@ -80,13 +93,13 @@ func (b *batch) whole(e env, ports []*services.ServicePort, existing map[string]
 			keep[c.name] = struct{}{}
 		}
 		for _, r := range s.shared {
-			line(&b.section(r.chain).rules, "-A ", sharedNames[r.chain], " ", r.rule)
+			line(&b.section(r.chain).shared.rules, "-A ", sharedNames[r.chain], " ", r.rule)
 		}
 	}
 	b.writeTail()
 	for _, name := range slices.Sorted(maps.Keys(existing)) {
 		if _, ok := keep[name]; !ok && isPortChain(name) {
-			b.dropChain(name)
+			b.nat.drop = append(b.nat.drop, name)
 		}
 	}
 	return b.text()
@@ -107,7 +120,7 @@ func (b *batch) diff(old *mirror, e env, ports []*services.ServicePort, gone []s
 			b.pending[k] = nil
 			b.compareShared(was, &portState{})
 			for _, c := range was.chains {
-				b.dropChain(c.name)
+				b.nat.drop = append(b.nat.drop, c.name)
 			}
 		}
 	}
@@ -122,14 +135,13 @@ func (b *batch) stage(sp *services.ServicePort) *portState {
 	s, was := r.state(), b.old.ports[sp.Key]
 	for i, c := range s.chains {
 		if w, ok := was.chain(c.name); b.all || !ok || w != c {
-			b.nat.chain(c.name)
-			b.nat.rules.Write(r.text[r.chains[i].start:r.chains[i].end])
+			b.own.add(c.name, r.text[r.chains[i].start:r.chains[i].end])
 		}
 	}
 	if was != nil {
 		for _, c := range was.chains {
 			if _, ok := s.chain(c.name); !ok {
-				b.dropChain(c.name)
+				b.nat.drop = append(b.nat.drop, c.name)
 			}
 		}
 	}
@@ -137,10 +149,9 @@ func (b *batch) stage(sp *services.ServicePort) *portState {
 	return s
 }
 
-// dropChain empties and deletes a chain, after everything that may refer to it was written.
-func (b *batch) dropChain(name string) {
-	b.nat.chain(name)
-	line(&b.nat.drop, "-X ", name)
+func (b *batch) declareShared(c sharedChain) {
+	p := &b.section(c).shared
+	p.declare = append(p.declare, sharedNames[c])
 }
 
 func (b *batch) writeStatics() {
@@ -149,15 +160,15 @@ func (b *batch) writeStatics() {
 		if c.table == tableNat {
 			s = &b.nat
 		}
-		s.chain(c.name)
+		s.fixed.declare = append(s.fixed.declare, c.name)
 		for _, rule := range c.rules {
-			line(&s.rules, "-A ", c.name, " ", rule)
+			line(&s.fixed.rules, "-A ", c.name, " ", rule)
 		}
 	}
 }
 
 func (b *batch) writeTail() {
-	line(&b.nat.rules, "-A ", chainServices, " ", b.render.env.nodePortsTail())
+	line(&b.nat.shared.rules, "-A ", chainServices, " ", b.render.env.nodePortsTail())
 }
 
 // compareShared notes which rules in shared chains a port gains and loses.
@@ -188,22 +199,22 @@ func (b *batch) writeShared() {
 		}
 		s := b.section(c)
 		for _, rule := range del {
-			line(&s.rules, "-D ", sharedNames[c], " ", rule)
+			line(&s.shared.rules, "-D ", sharedNames[c], " ", rule)
 		}
 		for _, rule := range ins {
 			// In front, because the last rule of KUBE-SERVICES has to stay the last.
-			line(&s.rules, "-I ", sharedNames[c], " ", rule)
+			line(&s.shared.rules, "-I ", sharedNames[c], " ", rule)
 		}
 	}
 }
 
 func (b *batch) rewriteShared(c sharedChain) {
 	s := b.section(c)
-	s.chain(sharedNames[c])
+	b.declareShared(c)
 	write := func(p *portState) {
 		for _, r := range p.shared {
 			if r.chain == c {
-				line(&s.rules, "-A ", sharedNames[c], " ", r.rule)
+				line(&s.shared.rules, "-A ", sharedNames[c], " ", r.rule)
 			}
 		}
 	}
@@ -220,25 +231,6 @@ func (b *batch) rewriteShared(c sharedChain) {
 	if c == natServices {
 		b.writeTail()
 	}
-}
-
-// text is the whole input; empty if there is nothing to do. It is valid until the next plan.
-func (b *batch) text() []byte {
-	b.input.Reset()
-	for _, t := range []struct {
-		name string
-		*section
-	}{{tableFilter, &b.filter}, {tableNat, &b.nat}} {
-		if t.declare.Len()+t.rules.Len()+t.drop.Len() == 0 {
-			continue
-		}
-		line(&b.input, "*", t.name)
-		b.input.Write(t.declare.Bytes())
-		b.input.Write(t.rules.Bytes())
-		b.input.Write(t.drop.Bytes())
-		line(&b.input, "COMMIT")
-	}
-	return b.input.Bytes()
 }
 
 func compareKeys(a, b services.Key) int {

@@ -32,6 +32,7 @@ type Proxier struct {
 	flows    interface {
 		Sync(context.Context, services.Snapshot) (int, error)
 	}
+	watch    watch
 	sys      sysctls
 	log      *slog.Logger
 	loopback bool // node ports on 127.0.0.1 were made possible, or that failed and was said
@@ -59,6 +60,9 @@ func New(o Options) (*Proxier, error) {
 		p.backend = backend
 		log.Info("iptables back end chosen", "backend", backend, "because", reason)
 	}
+	if p.backend == BackendNFT {
+		p.watch.generation = nftGeneration
+	}
 	families := o.Families
 	if len(families) == 0 {
 		families = []services.Family{services.IPv4, services.IPv6}
@@ -81,6 +85,9 @@ func New(o Options) (*Proxier, error) {
 func (p *Proxier) addFamily(f services.Family, t tool, randomFully bool) *family {
 	fam := &family{name: f, tool: t, sys: p.sys, log: p.log, now: time.Now, threshold: LargeThreshold,
 		base: env{v6: f == services.IPv6, randomFully: randomFully}}
+	if p.backend == BackendNFT {
+		fam.batch.chunk = nftChunk
+	}
 	p.families = append(p.families, fam)
 	return fam
 }
@@ -94,10 +101,12 @@ func (p *Proxier) Notes() []string { return p.notes }
 // Sync implements runner.Proxier. Both families are written side by side; when one fails the other is still finished.
 func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.SyncReport, error) {
 	p.loopbackNodePorts(want)
+	untouched := p.watch.begin()
 	var report runner.SyncReport
 	whole, errs := make([]bool, len(p.families)), make([]error, len(p.families))
 	var g errgroup.Group
 	for i, f := range p.families {
+		f.untouched = untouched
 		g.Go(func() error {
 			if whole[i], errs[i] = f.sync(ctx, want); errs[i] != nil {
 				errs[i] = fmt.Errorf("%s: %w", f.name, errs[i])
@@ -106,12 +115,14 @@ func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.Sync
 		})
 	}
 	_ = g.Wait() // the errors are in errs, all of them
-	rules, chains := 0, 0
+	rules, chains, commits, sure := 0, 0, 0, true
 	for i, f := range p.families {
 		report.Full = report.Full || whole[i]
+		commits, sure = commits+f.commits, sure && f.sure && errs[i] == nil
 		r, c := f.mirror.objects()
 		rules, chains = rules+r, chains+c
 	}
+	p.watch.end(sure, commits)
 	if err := errors.Join(errs...); err != nil {
 		return report, err
 	}

@@ -27,6 +27,7 @@ type world struct {
 	flows  *noFlows
 	now    time.Time
 	root   string
+	chunk  int
 }
 
 type tb interface {
@@ -55,7 +56,7 @@ func (w *world) restart(threshold int) {
 	w.Proxier = &Proxier{backend: "legacy", log: slog.New(slog.DiscardHandler), sys: sysctls{w.root}, flows: w.flows}
 	for f, tables := range map[services.Family]*fake.Tables{services.IPv4: w.v4, services.IPv6: w.v6} {
 		fam := w.addFamily(f, tables, true)
-		fam.threshold = threshold
+		fam.threshold, fam.batch.chunk = threshold, w.chunk
 		fam.now = func() time.Time { return w.now }
 	}
 }
@@ -92,6 +93,8 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		threshold := rapid.SampledFrom([]int{0, 6, 1000}).Draw(t, "threshold")
 		w := newWorld(t, root, threshold)
+		w.chunk = rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "chunk")
+		w.restart(threshold)
 		fault := fake.NoFault
 		w.v4.Fault = func([]byte) fake.Fault { return fault }
 		w.v6.Fault = w.v4.Fault
