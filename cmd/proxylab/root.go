@@ -6,8 +6,11 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
+	"github.com/charmbracelet/log"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"proxylab/lab/controlplane"
 	"proxylab/lab/netns"
@@ -38,6 +41,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	// Kubernetes' libraries register flags of their own for every program that links them in, and cobra would offer
+	// them all.
+	pflag.CommandLine = pflag.NewFlagSet("", pflag.ContinueOnError)
 	verbose := false
 	root := &cobra.Command{
 		Use:   "proxylab",
@@ -50,11 +56,13 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRun: func(*cobra.Command, []string) {
-			level := slog.LevelInfo
+			level := log.InfoLevel
 			if verbose {
-				level = slog.LevelDebug
+				level = log.DebugLevel
 			}
-			slog.SetDefault(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime})))
+			slog.SetDefault(slog.New(log.NewWithOptions(stderr, log.Options{
+				Level: level, ReportTimestamp: true, TimeFormat: time.TimeOnly,
+			})))
 		},
 	}
 	root.SetOut(stdout)
@@ -72,12 +80,4 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.AddCommand(controlplane.Commands()...)
 	root.AddCommand(netns.Commands()...)
 	return root
-}
-
-// shortTime prints the time of day: a log line on a terminal needs no date.
-func shortTime(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == slog.TimeKey {
-		return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))
-	}
-	return a
 }
