@@ -77,11 +77,12 @@ func TestDownAfterKill(t *testing.T) {
 	}
 	for i := range 12 {
 		// Most points of interest are early: the network takes less time than the control plane.
-		after := time.Duration(rand.ExpFloat64() * float64(time.Second) * []float64{0.1, 0.5, 4}[i%3])
+		after := time.Duration(rand.ExpFloat64() * float64(time.Second) * []float64{0.02, 0.2, 3}[i%3])
 		up := exec.Command(exe, "lab-up", lab)
 		if err := up.Start(); err != nil {
 			t.Fatal(err)
 		}
+		await(t, "a beginning", func() error { _, err := os.Stat("/var/lib/proxylab/." + lab + ".lock"); return err })
 		time.Sleep(after) // the point is to be in the middle of something, whatever it is
 		_ = up.Process.Kill()
 		_ = up.Wait()

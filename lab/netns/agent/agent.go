@@ -42,6 +42,7 @@ type agent struct {
 	events record.EventRecorder
 	nodes  map[string]fabric.Node
 	pools  map[string]*pool
+	execs  execs
 	kernel chan struct{} // holds a token for each that works in the kernel
 
 	mu      sync.Mutex

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"proxylab/lab/netns/fabric"
-	"proxylab/lab/procs"
 )
 
 // finish ends a pod that is being deleted. Its servers are such that ignore the polite signal: they go on answering,
@@ -54,7 +53,7 @@ func (w *worker) end(ctx context.Context) error {
 		return nil
 	}
 	w.closeServers()
-	if err := procs.Stop(ctx, w.a.lab, ExecPart(r.namespace, r.name), 0); err != nil {
+	if err := w.a.execs.end(ctx, w.a.lab, r.namespace, r.name); err != nil {
 		w.a.log.Warn("cannot end what runs in a pod", "pod", w.key, "error", err)
 	}
 	if r.linked {
@@ -70,6 +69,9 @@ func (w *worker) end(ctx context.Context) error {
 
 // remove takes the pod's object out of the API, which waits for its kubelet to say that nothing of it runs.
 func (w *worker) remove(ctx context.Context, pod *corev1.Pod) error {
+	if w.removed {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	now := int64(0)
@@ -80,6 +82,7 @@ func (w *worker) remove(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete pod: %w", err)
 	}
+	w.removed = true
 	return nil
 }
 

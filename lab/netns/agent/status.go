@@ -22,11 +22,13 @@ type report struct {
 	restarts int32
 	refused  []refusal
 	ready    map[string]bool // by container
+	// conditions are those of the last report. When they changed is kept here and not read back from the API, where
+	// an older report may still be seen: the two would take turns for ever.
+	conditions []corev1.PodCondition
 }
 
-// status is what a kubelet would report. It takes over from the old one what it does not decide itself: when
-// conditions last changed.
-func (r report) status(pod *corev1.Pod, now time.Time) corev1.PodStatus {
+// status is what a kubelet would report.
+func (r *report) status(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 	s := corev1.PodStatus{Phase: corev1.PodPending, StartTime: &metav1.Time{Time: r.accepted}}
 	hosts := []string{r.node.Addr4.Addr().String(), r.node.Addr6.Addr().String()}
 	s.HostIP, s.HostIPs = hosts[0], []corev1.HostIP{{IP: hosts[0]}, {IP: hosts[1]}}
@@ -50,6 +52,7 @@ func (r report) status(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 			return c.Type == gate.ConditionType && c.Status == corev1.ConditionTrue
 		})
 	}
+	var conditions []corev1.PodCondition
 	for _, c := range []struct {
 		kind corev1.PodConditionType
 		is   bool
@@ -60,12 +63,13 @@ func (r report) status(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 		{corev1.ContainersReady, allReady, "ContainersNotReady"},
 		{corev1.PodReady, podReady, "ContainersNotReady"},
 	} {
-		s.Conditions = append(s.Conditions, condition(pod.Status.Conditions, c.kind, c.is, c.why, now))
+		conditions = append(conditions, condition(r.conditions, c.kind, c.is, c.why, now))
 	}
+	s.Conditions, r.conditions = conditions, conditions
 	return s
 }
 
-func (r report) container(c corev1.Container) corev1.ContainerStatus {
+func (r *report) container(c corev1.Container) corev1.ContainerStatus {
 	started := !r.started.IsZero()
 	cs := corev1.ContainerStatus{
 		Name: c.Name, Image: c.Image, Ready: started && r.ready[c.Name], Started: &started, RestartCount: r.restarts,

@@ -38,7 +38,8 @@ type worker struct {
 
 	// The rest is the worker's own.
 	current *running
-	ended   types.UID // the pod whose end was reported: what is still told about it is old
+	ended   types.UID // the pod that was ended: what is still told about it is old
+	removed bool      // and its object was removed
 	backoff time.Duration
 }
 
@@ -125,6 +126,7 @@ func (w *worker) step(ctx context.Context, pod *corev1.Pod) (time.Duration, erro
 	if pod.UID == w.ended {
 		return 0, w.remove(ctx, pod)
 	}
+	w.removed = false
 	if w.current == nil {
 		w.current = w.takeOn(pod)
 	}
@@ -147,7 +149,7 @@ func (w *worker) takeOn(pod *corev1.Pod) *running {
 		report: report{node: node, accepted: w.now(), ready: map[string]bool{}},
 	}
 	if pod.Status.StartTime != nil { // of before this agent's own start
-		r.report.accepted = pod.Status.StartTime.Time
+		r.report.accepted, r.report.conditions = pod.Status.StartTime.Time, pod.Status.Conditions
 	}
 	return r
 }
