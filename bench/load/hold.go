@@ -23,9 +23,7 @@ const (
 
 // runHold opens Count connections and keeps them, each with a message now and then that must come back.
 //
-// A request is a message: its latency is from when it was due. A connection that breaks, or that cannot be opened,
-// counts as one failed request, whatever was outstanding on it. Connections that the load closes at its end count as
-// open in the last tick.
+// Those that the load closes at its end count as open in the last tick.
 func runHold(j *job) error {
 	h := &holder{job: j, slots: make([]atomic.Pointer[held], j.spec.Count)}
 	rate := j.spec.Rate

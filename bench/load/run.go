@@ -5,6 +5,18 @@
 // a request was due, so that a server that stalls cannot hide its stall by slowing the generator down. A request
 // that was not answered within the timeout after it was due is an error.
 //
+// What a request is depends on the kind of load, and so does what a LoadTick says of it:
+//
+//   - http: a GET, until its body was read. One whose kept-alive connection broke is an error, and is not repeated.
+//   - connect: a TCP connection, until the server has said who it is.
+//   - udp: a datagram, until its answer came; a lost one is a timeout.
+//   - hold: a message on a connection that stays open, until it came back. A connection that breaks, or cannot be
+//     opened, is one failed request, whatever was outstanding on it.
+//   - stream: a connection, until the server has said who it is; it has no latency. One that breaks later is one
+//     more request, which failed.
+//
+// Endpoints count the requests that succeeded, so that requests are always endpoints' answers plus errors.
+//
 // Connections that a load makes for one request each are closed by RST once the request was answered. An orderly
 // close would leave the local port in TIME-WAIT for a minute, and 28,000 of them would be used up within seconds; it
 // would also keep the connection in every conntrack table on the way for two minutes.

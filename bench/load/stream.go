@@ -10,8 +10,7 @@ import (
 // retryAfter is the pause before a connection that broke is made anew.
 const retryAfter = 200 * time.Millisecond
 
-// runStream reads from Count connections as fast as bytes come. A request is a connection: it succeeds when the
-// server has said who it is. One that breaks later counts as one more request, which failed.
+// runStream reads from Count connections as fast as bytes come, and makes anew those that break.
 func runStream(j *job) error {
 	var wg sync.WaitGroup
 	next := j.spec.roundRobin()
