@@ -324,7 +324,7 @@ func TestNotesSayWhatAReaderMustKnow(t *testing.T) {
 	all := strings.Join(r.Notes, "\n")
 	for _, part := range []string{
 		"same\na: only a\n", "User Mode Linux", "a was played 1 times of 2.", "c was not played.",
-		"a: web: 2 of 100 requests were sent over 10 ms late", "a: web: 3 errors (no-port) are the load generator's own",
+		"2 of 100 requests were sent over 10 ms late because the load generator was busy (at worst web with a, 2.0%)", "a: web: 3 errors (no-port) are the load generator's own",
 		"a: web: some latencies are missing", "b: 1 of 1 changes were not seen", "1 events of the log are of a kind",
 		"1 events of the log name no proxier",
 	} {

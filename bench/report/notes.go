@@ -60,6 +60,7 @@ func nameOf(proxier, backend string) string {
 func (f *Folder) allNotes(r *Result) []string {
 	n := f.notes.clone()
 	f.noteRun(&n, r)
+	noteLate(&n, f.subjects)
 	for i, s := range f.subjects {
 		noteSubject(&n, s, r.Subjects[i])
 	}
@@ -107,6 +108,25 @@ func (f *Folder) noteRun(n *notes, r *Result) {
 // lateShare is from which share of late requests on a reader should know.
 const lateShare = 0.01
 
+// noteLate says once for the whole run how much of the traffic was sent late, and where it was worst.
+func noteLate(n *notes, subjects []*subject) {
+	var late, requests int64
+	worst, where := 0.0, ""
+	for _, s := range subjects {
+		for _, name := range sortedKeys(s.loads) {
+			l := s.loads[name]
+			late, requests = late+l.late, requests+l.requests
+			if share := float64(l.late) / float64(max(l.requests, 1)); share > worst {
+				worst, where = share, fmt.Sprintf("%s with %s", name, nameOf(s.id.Proxier, s.id.Backend))
+			}
+		}
+	}
+	if worst > lateShare {
+		n.add(nil, fmt.Sprintf("%d of %d requests were sent over 10 ms late because the load generator was busy (at worst %s, %.1f%%); "+
+			"their latency includes that.", late, requests, where, 100*worst))
+	}
+}
+
 // ownLimits are kinds of errors that say something about the load generator's machine and not about the proxier.
 var ownLimits = []string{"no-port", "unsent"}
 
@@ -114,10 +134,6 @@ func noteSubject(n *notes, s *subject, r *Subject) {
 	about := &s.id
 	for _, name := range sortedKeys(s.loads) {
 		l := s.loads[name]
-		if l.late > 0 && float64(l.late) > lateShare*float64(l.requests) {
-			n.add(about, fmt.Sprintf("%s: %d of %d requests were sent over 10 ms late because the load generator was busy; "+
-				"their latency includes that.", name, l.late, l.requests))
-		}
 		for _, kind := range ownLimits {
 			if k := l.errorsByKind[kind]; k > 0 {
 				n.add(about, fmt.Sprintf("%s: %d errors (%s) are the load generator's own limit.", name, k, kind))

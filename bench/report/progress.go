@@ -162,7 +162,7 @@ func inParentheses(kinds map[string]int64) string {
 // loadsLine says what the loads met since the previous such line: "web 200/s p99 1.2ms 0 errors | held 50/50".
 func (p *progress) loadsLine(who string) {
 	var parts []string
-	for _, name := range p.running {
+	for _, name := range slices.Sorted(slices.Values(p.running)) { // which of them began to report first is chance
 		if l := p.loads[name]; l != nil && l.ticks > 0 && !isDirect(name) {
 			parts = append(parts, name+" "+loadNow(l.measured()))
 		}

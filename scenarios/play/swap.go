@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"proxylab/bench/events"
+	"proxylab/bench/load"
 	"proxylab/scenarios"
 )
 
@@ -72,23 +73,27 @@ func (s *subject) swap(ctx context.Context, step scenarios.SwapStep) error {
 func swapResult(before, after map[string]loadTally) events.Swap {
 	r := events.Swap{BrokenByKind: map[string]int64{}, FailedByKind: map[string]int64{}}
 	for name, b := range before {
-		a := after[name]
-		into := r.FailedByKind
-		if b.kind == "hold" {
+		if b.kind == load.Hold {
 			r.ConnectionsOpen += b.open
-			r.ConnectionsBroken += int(a.errors - b.errors)
-			into = r.BrokenByKind
-		} else {
-			r.RequestsFailed += a.errors - b.errors
 		}
-		for kind, n := range a.byKind {
-			if d := n - b.byKind[kind]; d > 0 {
-				into[kind] += d
+		for kind, n := range after[name].byKind {
+			n -= b.byKind[kind]
+			switch {
+			case n <= 0:
+			case b.kind == load.Hold && !onlyWhenOpening[kind]:
+				r.ConnectionsBroken += int(n)
+				r.BrokenByKind[kind] += n
+			default:
+				r.RequestsFailed += n
+				r.FailedByKind[kind] += n
 			}
 		}
 	}
 	return r
 }
+
+// onlyWhenOpening are errors that an open connection cannot have: they are of attempts to open it again.
+var onlyWhenOpening = map[string]bool{"refused": true, "no-route": true, "unreachable": true}
 
 // loadTally is a load's tally and its kind.
 type loadTally struct {

@@ -33,14 +33,14 @@ func TestSwapResult(t *testing.T) {
 				"dns":  load("udp", 0, nil),
 			},
 			after: map[string]loadTally{
-				"held": load("hold", 40, map[string]int64{"reset": 6, "eof": 4}),
+				"held": load("hold", 40, map[string]int64{"reset": 6, "eof": 4, "refused": 3}),
 				"web":  load("http", 0, map[string]int64{"timeout": 5, "refused": 7}),
 				"dns":  load("udp", 0, map[string]int64{"refused": 1}),
 			},
 			want: events.Swap{
-				ConnectionsOpen: 48, ConnectionsBroken: 8, RequestsFailed: 8,
+				ConnectionsOpen: 48, ConnectionsBroken: 8, RequestsFailed: 11,
 				BrokenByKind: map[string]int64{"reset": 4, "eof": 4},
-				FailedByKind: map[string]int64{"refused": 8},
+				FailedByKind: map[string]int64{"refused": 11},
 			},
 		},
 	}
