@@ -1,9 +1,12 @@
 package bed
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -38,6 +41,41 @@ func (b *Bed) build(p plan) error {
 	for i := 1; i <= p.remote; i++ {
 		if err := b.addPod(fmt.Sprintf("remote%d", i), 2, i+9); err != nil {
 			return err
+		}
+	}
+	return b.awaitLinks()
+}
+
+// awaitLinks returns when all links carry packets. The kernel makes them ready some time after they were set up, and drops
+// until then what is sent; who asks for a neighbour in vain asks again only a second later.
+func (b *Bed) awaitLinks() error {
+	deadline := time.Now().Add(30 * time.Second)
+	for place := range b.spaces {
+		for {
+			var down []string
+			err := b.wire(place, func(w *wiring) {
+				links, err := w.LinkList()
+				if errors.Is(err, netlink.ErrDumpInterrupted) {
+					down = append(down, "(the list changed)")
+				} else {
+					w.err = err
+				}
+				for _, l := range links {
+					if a := l.Attrs(); a.Name != "lo" && a.OperState != netlink.OperUp {
+						down = append(down, a.Name)
+					}
+				}
+			})
+			if err != nil {
+				return fmt.Errorf("links of %s: %w", place, err)
+			}
+			if len(down) == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("links of %s do not come up: %s", place, strings.Join(down, ", "))
+			}
+			time.Sleep(time.Millisecond)
 		}
 	}
 	return nil
