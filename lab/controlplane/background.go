@@ -17,8 +17,12 @@ import (
 )
 
 const (
-	// BackgroundNamespace holds the dummy Services.
+	// BackgroundNamespace holds the first dummy Services. More of them are in BackgroundNamespace-1 and so on.
 	BackgroundNamespace = "background"
+
+	// For each Service without a selector the controller that mirrors Endpoints looks at all slices in the namespace:
+	// with ten thousand in one namespace it keeps two processors busy for a quarter of a minute.
+	servicesPerNamespace = 250
 
 	backgroundPort       = 80
 	backgroundTargetPort = 8080
@@ -60,15 +64,12 @@ func ipv4Range(ranges []netip.Prefix) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// objects yields the background: a namespace, and for each Service itself, the mark that its address is taken, and
-// its slices.
+// objects yields the background: namespaces, and for each Service itself, the mark that its address is taken, and its
+// slices.
 func (b Background) objects(services netip.Prefix, now time.Time) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		enc := newEncoder(metav1.NewTime(now.Truncate(time.Second)))
 		put := func(resource string, obj object) bool { return yield(enc.encode(resource, obj)) }
-		if !put("namespaces", newNamespace(BackgroundNamespace)) {
-			return
-		}
 		g := generator{endpoint: endpointRange.Addr()}
 		ip := services.Addr()
 		for range reservedServiceIPs {
@@ -76,7 +77,11 @@ func (b Background) objects(services netip.Prefix, now time.Time) iter.Seq2[stor
 		}
 		for i := range b.Services {
 			svc := newService(i, ip)
-			ok := put("ipaddresses", newIPAddress(svc)) && put("services/specs", svc)
+			ok := true
+			if i%servicesPerNamespace == 0 {
+				ok = put("namespaces", newNamespace(svc.Namespace))
+			}
+			ok = ok && put("ipaddresses", newIPAddress(svc)) && put("services/specs", svc)
 			for n := 0; ok && n*endpointsPerSlice < b.EndpointsPerService; n++ {
 				ok = put("endpointslices", g.slice(svc, n, min(endpointsPerSlice, b.EndpointsPerService-n*endpointsPerSlice)))
 			}
@@ -88,9 +93,16 @@ func (b Background) objects(services netip.Prefix, now time.Time) iter.Seq2[stor
 	}
 }
 
+func backgroundNamespace(i int) string {
+	if n := i / servicesPerNamespace; n > 0 {
+		return fmt.Sprintf("%s-%d", BackgroundNamespace, n)
+	}
+	return BackgroundNamespace
+}
+
 func newService(i int, ip netip.Addr) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: BackgroundNamespace, Name: fmt.Sprintf("bg-%05d", i)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: backgroundNamespace(i), Name: fmt.Sprintf("bg-%05d", i)},
 		Spec: corev1.ServiceSpec{
 			ClusterIP:      ip.String(),
 			ClusterIPs:     []string{ip.String()},

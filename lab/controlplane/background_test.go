@@ -67,8 +67,11 @@ func invalid(t rapid.TB, obj runtime.Object) field.ErrorList {
 func TestBackgroundObjects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Background{
-			Services:            rapid.IntRange(0, 40).Draw(t, "services"),
+			Services:            rapid.IntRange(0, 30).Draw(t, "services"),
 			EndpointsPerService: rapid.SampledFrom([]int{0, 1, 4, 99, 100, 101, 250}).Draw(t, "endpoints"),
+		}
+		if rapid.IntRange(0, 9).Draw(t, "many") == 0 {
+			b = Background{Services: servicesPerNamespace + b.Services, EndpointsPerService: 1}
 		}
 		ranges := rapid.SampledFrom([]netip.Prefix{
 			netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("172.20.4.0/22"),
@@ -77,6 +80,7 @@ func TestBackgroundObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		keys, endpoints, taken := map[string]bool{}, map[string]int{}, map[string]string{}
+		namespaces := map[string]bool{} // of those that were seen: an object comes after its own
 		services := map[string]*core.Service{}
 		for s, err := range b.objects(ranges, time.Now()) {
 			if err != nil {
@@ -91,8 +95,13 @@ func TestBackgroundObjects(t *testing.T) {
 				t.Errorf("%s: %v", s.key, errs)
 			}
 			switch o := obj.(type) {
+			case *core.Namespace:
+				namespaces[o.Name] = true
 			case *core.Service:
 				services[o.Name] = o
+				if !namespaces[o.Namespace] {
+					t.Errorf("no namespace %s", o.Namespace)
+				}
 			case *networking.IPAddress:
 				taken[o.Name] = o.Spec.ParentRef.Name
 			case *discovery.EndpointSlice:

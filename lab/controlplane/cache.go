@@ -23,7 +23,7 @@ import (
 )
 
 // backgroundFormat counts what the key of the cache does not see: change it when the objects are made differently.
-const backgroundFormat = 1
+const backgroundFormat = 2
 
 // manifestFile completes a cache entry: it says what all the other files hold.
 const manifestFile = "manifest.json"

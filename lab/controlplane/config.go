@@ -46,7 +46,8 @@ type PortRange struct {
 func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.First, r.Last) }
 
 // Background asks for dummy Services, which make a proxier's tables as long as those of a real cluster. They live in
-// the namespace "background", are named bg-00000 and so on, and have endpoints in 198.18.0.0/15 where nobody answers.
+// the namespaces "background", "background-1" and so on, 250 in each, are named bg-00000 and so on, and have endpoints in
+// 198.18.0.0/15, where nobody answers.
 type Background struct {
 	Services            int `json:"services"`
 	EndpointsPerService int `json:"endpointsPerService"`
