@@ -26,7 +26,7 @@ const goodbye = 200 * time.Millisecond
 func (l *Lab) Down(ctx context.Context) error { return down(ctx, l.Name(), l.log) }
 
 func down(ctx context.Context, name string, log *slog.Logger) error {
-	unlock, err := lock(ctx, lockPath(name), func() {
+	unlock, err := lock(ctx, name, func() {
 		log.Info("waiting for another proxylab that is at work on this lab")
 	})
 	if err != nil {
@@ -109,5 +109,11 @@ func names() ([]string, error) {
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
-	return slices.DeleteFunc(all, func(name string) bool { return fabric.ValidName(name) != nil }), nil
+	return slices.DeleteFunc(all, func(name string) bool { return fabric.ValidName(name) != nil || isOther(name) }), nil
+}
+
+// isOther says that a lab is known to be of another kind. What says nothing of itself is a leftover of this one.
+func isOther(name string) bool {
+	s, err := loadState(name)
+	return err == nil && s.Kind != "" && s.Kind != Kind
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -74,6 +75,9 @@ func Open(name string) (*Lab, error) {
 	s, err := loadState(name)
 	if err != nil {
 		return nil, err
+	}
+	if isOther(name) {
+		return nil, fmt.Errorf("lab %s is of kind %s, not %s: %w", name, s.Kind, Kind, fs.ErrNotExist)
 	}
 	return New(Options{Name: name, Nodes: s.Nodes, Background: s.Background, Proxier: s.Proxier})
 }

@@ -147,6 +147,9 @@ func testPlaces(t *testing.T, l *netns.Lab) {
 	if b, err := os.ReadFile("/run/lock/xtables.lock"); err == nil && string(b) == "mine\n" {
 		t.Error("the host sees node1's /run")
 	}
+	if got := sh(t, l, node, "grep nsfs /proc/self/mountinfo || true"); got != "" {
+		t.Errorf("node1 keeps namespaces alive: %s", got)
+	}
 	if got := sh(t, l, node, "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding"); got != "1\n1" {
 		t.Errorf("forwarding on a node: %q", got)
 	}
@@ -207,9 +210,13 @@ func testProcess(t *testing.T, l *netns.Lab) {
 	if err := p.Wait(); err == nil {
 		t.Error("it ended well, though its context ended")
 	}
-	if left, err := procs.Root(l.Name(), "exec/node/node1"); err != nil || left != nil {
-		t.Errorf("left running: %+v, %v", left, err)
-	}
+	await(t, "its child is gone too", func() error { // killed with it, but nobody waits for it
+		left, err := procs.Root(l.Name(), "exec/node/node1")
+		if err == nil && left != nil {
+			err = fmt.Errorf("%+v", left)
+		}
+		return err
+	})
 }
 
 func testProxiers(t *testing.T, l *netns.Lab, spec lab.ProxierSpec) {

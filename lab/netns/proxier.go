@@ -36,7 +36,7 @@ func (l *Lab) StartProxier(ctx context.Context, node string, p lab.ProxierSpec) 
 	if _, err := l.node(node); err != nil {
 		return err
 	}
-	unlock, err := lock(ctx, filepath.Join(nodeDir(l.Name(), node), "lock"), nil)
+	unlock, err := lockFile(ctx, filepath.Join(nodeDir(l.Name(), node), "lock"), nil)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ func nodeDir(name, node string) string {
 // state is what Up was asked for, kept in the lab's directory for those who come later.
 type state struct {
 	Name       string                  `json:"name"`
+	Kind       string                  `json:"kind"`
 	Nodes      int                     `json:"nodes"`
 	Created    time.Time               `json:"created"`
 	Background controlplane.Background `json:"background"`
@@ -73,15 +74,22 @@ func writeJSON(path string, v any) error {
 
 // lock keeps all other processes from making or removing the lab of that name, until unlock or the end of this
 // process. It waits for whoever holds it.
-func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+func lock(ctx context.Context, name string, waiting func()) (unlock func(), err error) {
 	for {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if err := os.MkdirAll(rootDir, 0o755); err != nil {
 			return nil, err
 		}
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the directory went away in between
+		unlock, err := lockFile(ctx, lockPath(name), waiting)
+		if !errors.Is(err, fs.ErrNotExist) { // the directory went away in between
+			return unlock, err
 		}
+	}
+}
+
+// lockFile locks a file in a directory that is there.
+func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	for {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ func (l *Lab) Up(ctx context.Context) error {
 	if err := missing(Preflight()); err != nil {
 		return err
 	}
-	unlock, err := lock(ctx, lockPath(l.Name()), func() {
+	unlock, err := lock(ctx, l.Name(), func() {
 		l.log.Info("waiting for another proxylab that is at work on this lab")
 	})
 	if err != nil {
@@ -104,12 +104,14 @@ func (m *making) remember(context.Context) error {
 	s, err := loadState(m.Name())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s = state{Name: m.Name(), Nodes: m.opts.Nodes, Created: time.Now().UTC(), Background: m.opts.Background}
+		s = state{Name: m.Name(), Kind: Kind, Nodes: m.opts.Nodes, Created: time.Now().UTC(), Background: m.opts.Background}
 		if s.Nodes == 0 {
 			s.Nodes = DefaultNodes
 		}
 	case err != nil:
 		return err
+	case isOther(m.Name()):
+		return fmt.Errorf("there is a lab of that name already, of kind %s", s.Kind)
 	case m.opts.Nodes != 0 && m.opts.Nodes != s.Nodes:
 		return fmt.Errorf("it has %d nodes, asked for were %d: take it down first", s.Nodes, m.opts.Nodes)
 	case m.opts.Background != s.Background:
@@ -126,6 +128,11 @@ func (m *making) remember(context.Context) error {
 func (m *making) plan() fabric.Plan { return fabric.Plan{Lab: m.state.Name, Count: m.state.Nodes} }
 
 func (m *making) network(context.Context) error {
+	for _, n := range m.plan().Nodes() {
+		if err := os.MkdirAll(nodeDir(m.Name(), n.Name), 0o700); err != nil {
+			return err
+		}
+	}
 	return fabric.EnsureNodes(m.plan(), mountDir(m.Name()))
 }
 

@@ -34,13 +34,11 @@ func Zone(n fabric.Node) string { return fmt.Sprintf("zone%d", (n.Index-1)%2+1) 
 func register(ctx context.Context, c kubernetes.Interface, n fabric.Node, version string) (*corev1.Node, error) {
 	want := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{
-			corev1.LabelHostname:           n.Name,
-			corev1.LabelTopologyZone:       Zone(n),
-			corev1.LabelTopologyRegion:     "lab",
-			corev1.LabelOSStable:           "linux",
-			corev1.LabelArchStable:         runtime.GOARCH,
-			"node.kubernetes.io/lab":       "netns",
-			"node.kubernetes.io/lab-index": fmt.Sprint(n.Index),
+			corev1.LabelHostname:       n.Name,
+			corev1.LabelTopologyZone:   Zone(n),
+			corev1.LabelTopologyRegion: "lab",
+			corev1.LabelOSStable:       "linux",
+			corev1.LabelArchStable:     runtime.GOARCH,
 		}},
 		Spec: corev1.NodeSpec{PodCIDR: n.Pods4.String(), PodCIDRs: []string{n.Pods4.String(), n.Pods6.String()}},
 	}
