@@ -115,10 +115,10 @@ func cpuTime() (user, sys time.Duration) {
 // BenchmarkSync is one endpoint change among 10,000 Services with 4 endpoints each, in a real kernel. "first" is the
 // first pass, "verify" a periodic full pass that finds nothing wrong. CPU is that of the process tree.
 func BenchmarkSync(b *testing.B) {
-	for _, name := range []string{"legacy", "legacy-kube-proxy-layout"} {
+	for _, name := range []string{"legacy", "legacy-kube-proxy-layout", "nft"} {
 		b.Run(name, func(b *testing.B) {
-			if _, err := exec.LookPath("iptables-legacy-restore"); err != nil {
-				b.Skip("needs iptables-legacy-restore")
+			if _, err := exec.LookPath("iptables-nft-restore"); err != nil {
+				b.Skip("needs the tools of Debian's package iptables")
 			}
 			ctx := context.Background()
 			p := bed.New(b, bed.Pods(0, 0)).Proxier("bulk/" + name)

@@ -1,8 +1,8 @@
 package iptables
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -50,8 +50,9 @@ func endpoint(n int, v6 bool) services.Endpoint {
 
 func genEndpoints(v6 bool) *rapid.Generator[[]services.Endpoint] {
 	return rapid.Custom(func(t *rapid.T) []services.Endpoint {
-		var eps []services.Endpoint
-		for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(1, 9), 0, 5, rapid.ID).Draw(t, "endpoints") {
+		numbers := rapid.SliceOfNDistinct(rapid.IntRange(1, 9), 0, 5, rapid.ID).Draw(t, "endpoints")
+		eps := make([]services.Endpoint, 0, len(numbers))
+		for _, n := range numbers {
 			eps = append(eps, endpoint(n, v6))
 		}
 		slices.SortFunc(eps, func(a, b services.Endpoint) int { return a.Addr.Compare(b.Addr) })
@@ -128,12 +129,7 @@ func genChange(t *rapid.T, prev services.Snapshot) services.Snapshot {
 }
 
 func sortedKeys(m map[services.Key]*services.ServicePort) []services.Key {
-	var keys []services.Key
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b services.Key) int { return cmp.Or(compareKeys(a, b), 0) })
-	return keys
+	return slices.SortedFunc(maps.Keys(m), compareKeys)
 }
 
 func sortedLines(s string) string {

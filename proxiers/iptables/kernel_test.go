@@ -39,7 +39,7 @@ func TestKernelHoldsWhatTheFakeHolds(t *testing.T) {
 	eachVariant(t, func(n *node) {
 		everything := func(s bed.Service) bed.Service {
 			return n.with(s, bed.NodePort(30080), bed.Affinity(time.Hour), externalLocal, ofFamily(func(p *services.ServicePort, v6 bool) {
-				p.NodePort += uint16(p.Key.Service[0])
+				p.NodePort += uint16(p.Service[0])
 				p.HealthCheckNodePort = 31000
 				p.ExternalIPs = []netip.Addr{external(1, v6)}
 				p.LoadBalancerVIPs = []netip.Addr{external(2, v6)}

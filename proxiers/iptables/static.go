@@ -1,6 +1,6 @@
 package iptables
 
-// table is a table as one family holds it, apart from what Service ports contribute.
+// Tables of the kernel.
 const (
 	tableNat    = "nat"
 	tableFilter = "filter"
