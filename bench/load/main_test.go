@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -133,7 +134,9 @@ func play(t testing.TB, s Spec) *playing {
 func (p *playing) now() total {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return *p.sum
+	sum := *p.sum
+	sum.byKind, sum.endpoints = maps.Clone(sum.byKind), maps.Clone(sum.endpoints)
+	return sum
 }
 
 // errors is how many of a kind there were so far.

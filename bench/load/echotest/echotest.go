@@ -24,6 +24,7 @@ type Pod struct {
 	mute    bool
 	conns   map[net.Conn]struct{}
 	accepts int
+	asked   int
 }
 
 // Start starts one that ends with the test. host is an address of this machine, usually "127.0.0.1".
@@ -118,6 +119,9 @@ func (p *Pod) Open() int { p.mu.Lock(); defer p.mu.Unlock(); return len(p.conns)
 // Accepted is how many connections there ever were.
 func (p *Pod) Accepted() int { p.mu.Lock(); defer p.mu.Unlock(); return p.accepts }
 
+// Datagrams is how many requests came by UDP, answered or not.
+func (p *Pod) Datagrams() int { p.mu.Lock(); defer p.mu.Unlock(); return p.asked }
+
 func (p *Pod) track(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,6 +202,9 @@ func (p *Pod) serveUDP(u net.PacketConn) {
 		if err != nil {
 			return
 		}
+		p.mu.Lock()
+		p.asked++
+		p.mu.Unlock()
 		if _, mute := p.wait(); !mute {
 			_, _ = u.WriteTo([]byte(p.greet(from)+" "+string(buf[:n])), from)
 		}
