@@ -46,39 +46,49 @@ func (b *Bed) build(p plan) error {
 	return b.awaitLinks()
 }
 
-// awaitLinks returns when all links carry packets. The kernel makes them ready some time after they were set up, and drops
-// until then what is sent; who asks for a neighbour in vain asks again only a second later.
+// awaitLinks returns when all links carry packets and all IPv6 addresses answer for themselves. The kernel sees to both
+// some time after they were set up; a neighbour request that is lost until then is repeated only a second later.
 func (b *Bed) awaitLinks() error {
 	deadline := time.Now().Add(30 * time.Second)
 	for place := range b.spaces {
 		for {
-			var down []string
-			err := b.wire(place, func(w *wiring) {
-				links, err := w.LinkList()
-				if errors.Is(err, netlink.ErrDumpInterrupted) {
-					down = append(down, "(the list changed)")
-				} else {
-					w.err = err
-				}
-				for _, l := range links {
-					if a := l.Attrs(); a.Name != "lo" && a.OperState != netlink.OperUp {
-						down = append(down, a.Name)
-					}
-				}
-			})
-			if err != nil {
+			var pending []string
+			if err := b.wire(place, func(w *wiring) { pending, w.err = w.pending() }); err != nil {
 				return fmt.Errorf("links of %s: %w", place, err)
 			}
-			if len(down) == 0 {
+			if len(pending) == 0 {
 				break
 			}
 			if time.Now().After(deadline) {
-				return fmt.Errorf("links of %s do not come up: %s", place, strings.Join(down, ", "))
+				return fmt.Errorf("links of %s do not come up: %s", place, strings.Join(pending, ", "))
 			}
 			time.Sleep(time.Millisecond)
 		}
 	}
 	return nil
+}
+
+// pending lists links that are not up and addresses that are tentative.
+func (w *wiring) pending() (what []string, err error) {
+	links, err := w.LinkList()
+	if err == nil {
+		for _, l := range links {
+			if a := l.Attrs(); a.Name != "lo" && a.OperState != netlink.OperUp {
+				what = append(what, a.Name)
+			}
+		}
+		var addrs []netlink.Addr
+		addrs, err = w.AddrList(nil, netlink.FAMILY_V6)
+		for _, a := range addrs {
+			if a.Flags&unix.IFA_F_TENTATIVE != 0 {
+				what = append(what, a.IP.String())
+			}
+		}
+	}
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return []string{"(still changing)"}, nil
+	}
+	return what, err
 }
 
 // addSpace makes a place's namespaces with forwarding on and a loopback.
@@ -268,11 +278,9 @@ func (w *wiring) up(link string) {
 
 func (w *wiring) addr(link string, p netip.Prefix) {
 	w.on(link, "add address "+p.String(), func(l netlink.Link) error {
-		a := &netlink.Addr{IPNet: ipNet(p)}
-		if p.Addr().Is6() {
-			a.Flags = unix.IFA_F_NODAD
-		}
-		return w.AddrAdd(l, a)
+		// Not IFA_F_NODAD: an address with that is never tentative, and one cannot see when the kernel has joined its
+		// group for neighbour requests. Nothing is probed for anyway, see accept_dad.
+		return w.AddrAdd(l, &netlink.Addr{IPNet: ipNet(p)})
 	})
 }
 
