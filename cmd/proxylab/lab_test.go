@@ -275,7 +275,7 @@ func (s *session) requests(t *testing.T) (outcome string, requests float64) {
 // TestInterrupt: Ctrl-C in the middle of a run ends it soon, with what was measured, and the lab is gone.
 func TestInterrupt(t *testing.T) {
 	needRoot(t)
-	s := begin(t, "step 3/")
+	s := begin(t, "step 2 ok")
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestInterrupt(t *testing.T) {
 func TestKill(t *testing.T) {
 	needRoot(t)
 	before := host(t)
-	s := begin(t, "step 3/")
+	s := begin(t, "step 2 ok")
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
