@@ -6,8 +6,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -211,23 +213,27 @@ func (p *Pod) serveUDP(u net.PacketConn) {
 	}
 }
 
-// DeadPort is an address on loopback where nobody listens, so that it refuses.
+// DeadPort is an address on loopback where nobody listens, so that it refuses. It is not one of the ports that the
+// kernel gives to clients: one of those might be connected to itself.
 func DeadPort(t testing.TB, network string) string {
 	t.Helper()
-	if network == "udp" {
-		c, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for range 100 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(20_000)))
+		var c io.Closer
+		var err error
+		if network == "udp" {
+			c, err = net.ListenPacket(network, addr)
+		} else {
+			c, err = net.Listen(network, addr)
 		}
-		defer c.Close()
-		return c.LocalAddr().String()
+		if err != nil {
+			continue
+		}
+		_ = c.Close()
+		return addr
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port found")
+	return ""
 }
 
 // Script is a server on loopback whose connections are handled by a function, for misbehaviour of any kind.
