@@ -12,8 +12,19 @@ import (
 	"proxylab/scenarios"
 )
 
-// settleTime is how long after a swap a broken connection still counts as broken by it.
-const settleTime = 3 * time.Second
+// settle is how long after a swap what goes wrong still counts as its doing: until the last request that was sent
+// during it has been answered or has timed out.
+func (s *subject) settle() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	longest := 2 * time.Second
+	for name, l := range s.loads {
+		if !isDirect(name) {
+			longest = max(longest, l.spec.Timeout)
+		}
+	}
+	return longest + 500*time.Millisecond
+}
 
 // swap changes the proxier under traffic and says what that did to the connections that were open and to the new ones.
 func (s *subject) swap(ctx context.Context, step scenarios.SwapStep) error {
@@ -56,7 +67,7 @@ func (s *subject) swap(ctx context.Context, step scenarios.SwapStep) error {
 	if err != nil {
 		return err
 	}
-	if err := s.wait(ctx, settleTime); err != nil {
+	if err := s.wait(ctx, s.settle()); err != nil {
 		return err
 	}
 	if err := s.nextTicks(ctx); err != nil {
