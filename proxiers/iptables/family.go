@@ -75,15 +75,19 @@ func (f *family) writeWhole(ctx context.Context, want services.Snapshot) error {
 		}
 	}
 	slices.SortFunc(ports, func(a, b *services.ServicePort) int { return compareKeys(a.Key, b.Key) })
-	nat, err := list(ctx, f.tool, tableNat, false)
-	if err != nil {
-		return fmt.Errorf("list chains: %w", err)
+	tables := map[string]listing{}
+	for _, table := range []string{tableNat, tableFilter} {
+		l, err := list(ctx, f.tool, table, false)
+		if err != nil {
+			return fmt.Errorf("list chains: %w", err)
+		}
+		tables[table] = l
 	}
-	e := f.env(want, endpoints)
-	if err := f.restore(ctx, f.batch.whole(e, ports, nat.chains)); err != nil {
+	if err := f.ensureJumps(ctx, tables); err != nil {
 		return err
 	}
-	if err := f.ensureJumps(ctx, nat); err != nil {
+	e := f.env(want, endpoints)
+	if err := f.restore(ctx, f.batch.whole(e, ports, tables[tableNat].chains)); err != nil {
 		return err
 	}
 	f.mirror = mirror{valid: true, env: e, ports: make(map[services.Key]*portState, len(ports)), whole: f.now()}
@@ -179,19 +183,37 @@ func (f *family) restore(ctx context.Context, input []byte) error {
 
 // ensureJumps puts back the jumps from the kernel's chains that are missing. The listing spares a process per jump
 // where it has the rule literally; where it has not, because another version prints it otherwise, the tool is asked.
-func (f *family) ensureJumps(ctx context.Context, nat listing) error {
-	filter, err := list(ctx, f.tool, tableFilter, false)
-	if err != nil {
-		return fmt.Errorf("list chains: %w", err)
-	}
+// This comes before everything is written, when the tables are small if the jumps are not there yet: legacy iptables
+// replaces the table for each.
+func (f *family) ensureJumps(ctx context.Context, tables map[string]listing) error {
+	var missing []jump
+	targets := map[string][]string{}
 	for _, j := range jumps() {
-		listed := filter
-		if j.table == tableNat {
-			listed = nat
-		}
-		if listed.base[j.text()] {
+		if tables[j.table].base[j.text()] {
 			continue
 		}
+		missing = append(missing, j)
+		if _, there := tables[j.table].chains[j.to]; !there && !slices.Contains(targets[j.table], j.to) {
+			targets[j.table] = append(targets[j.table], j.to)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	var input bytes.Buffer
+	for table, chains := range targets {
+		line(&input, "*", table)
+		for _, name := range chains {
+			line(&input, ":", name, " - [0:0]")
+		}
+		line(&input, "COMMIT")
+	}
+	if input.Len() > 0 {
+		if err := f.restore(ctx, input.Bytes()); err != nil {
+			return err
+		}
+	}
+	for _, j := range missing {
 		if err := f.tool.EnsureJump(j.table, j.from, j.spec()...); err != nil {
 			return fmt.Errorf("jump from %s to %s: %w", j.from, j.to, err)
 		}
