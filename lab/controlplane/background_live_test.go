@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -155,7 +156,7 @@ func changeBackground(t *testing.T, client kubernetes.Interface, svc corev1.Serv
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("still there, %v", err)
+		return errors.Join(errors.New("still there"), err)
 	})
 }
 

@@ -56,7 +56,7 @@ func (s *starter) ensureData(ctx context.Context) error {
 	}
 	defer unlock()
 	if err := checkEntry(entry); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, errNoEntry) {
 			s.Log.Warn("cached background Services are broken and will be made again", "entry", entry, "error", err)
 		}
 		if err := s.makeEntry(ctx, entry, services); err != nil {
@@ -105,15 +105,17 @@ func (s *starter) makeEntry(ctx context.Context, entry string, services netip.Pr
 	return nil
 }
 
-// checkEntry compares a cache entry with its manifest. The error is fs.ErrNotExist only where there is no entry at all,
-// so what the others wrap is hidden.
+// errNoEntry: nothing in the cache, which is no cause for alarm.
+var errNoEntry = errors.New("no such entry")
+
+// checkEntry compares a cache entry with its manifest.
 func checkEntry(entry string) error {
-	if _, err := os.Stat(entry); err != nil {
-		return err
+	if _, err := os.Stat(entry); errors.Is(err, fs.ErrNotExist) {
+		return errNoEntry
 	}
 	b, err := os.ReadFile(filepath.Join(entry, manifestFile))
 	if err != nil {
-		return fmt.Errorf("no manifest: %v", err)
+		return fmt.Errorf("no manifest: %w", err)
 	}
 	var want map[string]string
 	if err := json.Unmarshal(b, &want); err != nil {
@@ -121,7 +123,7 @@ func checkEntry(entry string) error {
 	}
 	have, err := sums(entry)
 	if err != nil {
-		return fmt.Errorf("read entry: %v", err)
+		return fmt.Errorf("read entry: %w", err)
 	}
 	if len(have) != len(want) || len(want) == 0 {
 		return fmt.Errorf("%d files instead of %d", len(have), len(want))

@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -23,7 +22,7 @@ func TestBackgroundKey(t *testing.T) {
 	if len(keys) != 4 {
 		t.Errorf("different contents share a key: %v", keys)
 	}
-	if backgroundKey(Background{10, 4}, a) != backgroundKey(Background{10, 4}, a) {
+	if !keys[backgroundKey(Background{10, 4}, a)] {
 		t.Error("the key changes")
 	}
 }
@@ -59,7 +58,7 @@ func TestBrokenEntryIsSeen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			entry := filepath.Join(t.TempDir(), "entry")
-			if err := checkEntry(entry); !errors.Is(err, fs.ErrNotExist) {
+			if err := checkEntry(entry); !errors.Is(err, errNoEntry) {
 				t.Errorf("no entry: %v", err)
 			}
 			write(t, entry, "member/snap/db", "xyz")
@@ -71,7 +70,7 @@ func TestBrokenEntryIsSeen(t *testing.T) {
 				t.Fatalf("whole entry: %v", err)
 			}
 			breakIt(t, entry)
-			if err := checkEntry(entry); err == nil || errors.Is(err, fs.ErrNotExist) {
+			if err := checkEntry(entry); err == nil || errors.Is(err, errNoEntry) {
 				t.Errorf("broken entry: %v", err)
 			}
 		})
@@ -98,8 +97,9 @@ func TestRacingLabsShareOneEntry(t *testing.T) {
 	cache, ctx := t.TempDir(), context.Background()
 	b := Background{Services: 20, EndpointsPerService: 2}
 	var wg sync.WaitGroup
-	var all []*starter
-	for _, lab := range []string{"proxylab-cp-race1", "proxylab-cp-race2", "proxylab-cp-race3"} {
+	labs := []string{"proxylab-cp-race1", "proxylab-cp-race2", "proxylab-cp-race3"}
+	all := make([]*starter, 0, len(labs))
+	for _, lab := range labs {
 		s := starterFor(t, lab, cache, b)
 		all = append(all, s)
 		wg.Go(func() {

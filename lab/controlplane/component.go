@@ -94,10 +94,11 @@ func untilTold(ctx context.Context, f func() error) error {
 	case <-ctx.Done():
 	}
 	select {
-	case <-done:
+	case err := <-done:
+		_ = err // what goes wrong on the way out is in the log
 	case <-time.After(goodbye):
 	}
-	return nil // what goes wrong on the way out is in the log
+	return nil
 }
 
 // component is one process of a control plane, seen from inside.

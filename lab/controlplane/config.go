@@ -175,9 +175,9 @@ func (p paths) kubeconfig(who string) string {
 }
 
 func joinPrefixes(ps []netip.Prefix) string {
-	var s []string
-	for _, p := range ps {
-		s = append(s, p.String())
+	s := make([]string, len(ps))
+	for i, p := range ps {
+		s[i] = p.String()
 	}
 	return strings.Join(s, ",")
 }

@@ -9,9 +9,9 @@ import (
 )
 
 func prefixes(s ...string) []netip.Prefix {
-	var ps []netip.Prefix
-	for _, p := range s {
-		ps = append(ps, netip.MustParsePrefix(p))
+	ps := make([]netip.Prefix, len(s))
+	for i, p := range s {
+		ps[i] = netip.MustParsePrefix(p)
 	}
 	return ps
 }

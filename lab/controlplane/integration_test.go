@@ -315,7 +315,7 @@ func (l *life) namespaceDeletion(t *testing.T) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("%v %v", ns.Status, err)
+		return errors.Join(fmt.Errorf("still there: %+v", ns.Status.Phase), err)
 	})
 }
 
@@ -445,11 +445,10 @@ func (l *life) stopAndStart(t *testing.T) {
 		t.Errorf("socket: %v", err)
 	}
 	eventually(t, "the API's port is free", func(context.Context) error {
-		c, err := net.Dial("tcp4", strings.TrimPrefix(l.cp.Server(), "https://"))
-		if err != nil {
-			return nil
+		if c, err := net.Dial("tcp4", strings.TrimPrefix(l.cp.Server(), "https://")); err == nil {
+			return errors.Join(errors.New("still answers"), c.Close())
 		}
-		return errors.Join(errors.New("still answers"), c.Close())
+		return nil
 	})
 	l.up(t)
 	if err := l.endpoints(t.Context(), 3); err != nil {

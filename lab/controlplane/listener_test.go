@@ -11,13 +11,12 @@ import (
 
 func TestMergedListener(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	var all []net.Listener
-	for range 2 {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
+	all := make([]net.Listener, 2)
+	for i := range all {
+		var err error
+		if all[i], err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, l)
 	}
 	m := merge(all...)
 	if m.Addr().String() != all[0].Addr().String() {

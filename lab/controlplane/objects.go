@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
@@ -44,7 +43,7 @@ func (e encoder) encode(resource string, obj object) (stored, error) {
 	}
 	key += obj.GetName()
 	legacyscheme.Scheme.Default(obj)
-	obj.SetUID(types.UID(uuid.NewUUID()))
+	obj.SetUID(uuid.NewUUID())
 	obj.SetCreationTimestamp(e.now)
 	kinds, _, err := legacyscheme.Scheme.ObjectKinds(obj)
 	if err != nil {

@@ -116,12 +116,11 @@ func makePKI(st state) (map[string][]byte, error) {
 // serverNames are what a client may call the API server: from the host, from the lab's network, and from a pod.
 func serverNames(st state) (names []string, ips []net.IP) {
 	names = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
-	addrs := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback(), st.Address}
-	for _, r := range st.ServiceCIDRs {
-		addrs = append(addrs, r.Addr().Next()) // the Service default/kubernetes has the first one
-	}
-	for _, a := range addrs {
+	for _, a := range []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback(), st.Address} {
 		ips = append(ips, a.AsSlice())
+	}
+	for _, r := range st.ServiceCIDRs {
+		ips = append(ips, r.Addr().Next().AsSlice()) // the Service default/kubernetes has the first one
 	}
 	return names, ips
 }

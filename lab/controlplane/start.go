@@ -234,11 +234,10 @@ func (s *starter) awaitAll(ctx context.Context, all []process) error {
 
 // explain says what Start was still waiting for.
 func (s *starter) explain(why error, waiting []process, missing error) error {
-	errs := []error{missing}
 	for _, p := range waiting {
-		errs = append(errs, fmt.Errorf("%s is not ready%s", p.part, s.tail(p.part)))
+		missing = errors.Join(missing, fmt.Errorf("%s is not ready%s", p.part, s.tail(p.part)))
 	}
-	return fmt.Errorf("%w: %w", why, errors.Join(errs...))
+	return fmt.Errorf("%w: %w", why, missing)
 }
 
 func (s *starter) alive(p process) error {
