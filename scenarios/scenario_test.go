@@ -194,7 +194,7 @@ func TestTargets(t *testing.T) {
 }
 
 func TestUnits(t *testing.T) {
-	for text, want := range map[string]float64{"200/s": 200, "12/m": 0.2, " 36 / h ": 0.01, "0.5/s": 0.5, "1e3/s": 1000} {
+	for text, want := range map[string]float64{"200/s": 200, "12/m": 0.2, "36 / h": 0.01, "0.5/s": 0.5, "1e3/s": 1000} {
 		if r, err := ParseRate(text); err != nil || r.PerSecond() != want {
 			t.Errorf("%q: %v per second, %v; want %v", text, r.PerSecond(), err, want)
 		}

@@ -53,7 +53,8 @@ func testWrongFile(t *testing.T, path string) {
 	got := loadWrong(t, "scenario.yaml")
 	t.Chdir(repo)
 	if *update {
-		archive.Files = append(kept, txtar.File{Name: "errors", Data: []byte(got)})
+		kept = append(kept, txtar.File{Name: "errors", Data: []byte(got)})
+		archive.Files = kept
 		if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
 			t.Fatal(err)
 		}

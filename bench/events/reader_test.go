@@ -155,7 +155,7 @@ func TestReaderRepeatsItsError(t *testing.T) {
 	r := NewReader(strings.NewReader("x\n{}\n"))
 	_, first := r.Next()
 	_, second := r.Next()
-	if first == nil || first != second {
+	if first == nil || !errors.Is(second, first) {
 		t.Errorf("first %v, then %v", first, second)
 	}
 	failing := errors.New("broken pipe")

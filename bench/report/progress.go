@@ -28,7 +28,6 @@ type progress struct {
 	steps   int
 	players int // subjects that will be played
 	played  int
-	subject string
 	since   time.Time // of the figures below
 	running []string  // loads, as they started
 	loads   map[string]*load

@@ -50,7 +50,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did 
 		Example: `  proxylab run quickstart
   proxylab run quickstart --proxiers iptables,kube-proxy/iptables --repeat 6 -o json`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+		RunE: o.run,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.proxiers, "proxiers", defaultProxiers, "proxiers to play, in this order")

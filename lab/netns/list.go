@@ -41,7 +41,7 @@ func describe(ctx context.Context, name string) (*Info, error) {
 	info := &Info{Name: name, Proxiers: map[string]string{}}
 	s, err := loadState(name)
 	if err != nil { // missing or unreadable: leftovers
-		return info, nil
+		return info, nil //nolint:nilerr // that is what the info says
 	}
 	l, err := New(Options{Name: name})
 	if err != nil {

@@ -25,8 +25,9 @@ func TestMain(m *testing.M) {
 		root.AddCommand(netns.Commands()...)
 		root.AddCommand(fakeProxier(), upCommand(), downCommand())
 		ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
-		defer stop()
-		if root.ExecuteContext(ctx) != nil {
+		err := root.ExecuteContext(ctx)
+		stop()
+		if err != nil {
 			os.Exit(1)
 		}
 		return

@@ -56,7 +56,7 @@ func gone(client kubernetes.Interface, name string) func() error {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("still there (%v)", err)
+		return errors.Join(errors.New("still there"), err)
 	}
 }
 
@@ -130,7 +130,7 @@ func testRefused(t *testing.T, client kubernetes.Interface) {
 				events, err := client.CoreV1().Events("default").List(context.Background(), metav1.ListOptions{
 					FieldSelector: "involvedObject.name=" + pod.Name + ",reason=" + tc.reason})
 				if err != nil || len(events.Items) == 0 || !containsAll(events.Items[0].Message, tc.message) {
-					return fmt.Errorf("events %+v, %v", events, err)
+					return errors.Join(fmt.Errorf("events %+v", events), err)
 				}
 				return nil
 			})

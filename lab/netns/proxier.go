@@ -127,7 +127,7 @@ func (l *Lab) awaitSync(ctx context.Context, node string, offset int64, ended <-
 		}
 		select {
 		case end := <-ended:
-			return fmt.Errorf("it ended before its first sync (%v), its log says:\n%s", end, tail(l.proxierLog(node)))
+			return fmt.Errorf("it ended before its first sync (%v), its log says:\n%s", end, tail(l.proxierLog(node))) //nolint:errorlint // may be nil
 		case <-ctx.Done():
 			if last != "" {
 				return fmt.Errorf("no sync succeeded (%w), the last error was: %s", context.Cause(ctx), last)

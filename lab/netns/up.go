@@ -200,7 +200,7 @@ func (m *making) awaitNodes(ctx context.Context) error {
 		}
 		select {
 		case end := <-m.agent:
-			return fmt.Errorf("the node agent ended (%v), its log says:\n%s", end, tail(m.agentLog()))
+			return fmt.Errorf("the node agent ended (%v), its log says:\n%s", end, tail(m.agentLog())) //nolint:errorlint // may be nil
 		case <-time.After(25 * time.Millisecond):
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)

@@ -52,7 +52,7 @@ func Leftovers(ctx context.Context) ([]string, error) {
 
 func deleteTables(ctx context.Context) error {
 	if _, err := exec.LookPath("nft"); err != nil {
-		return nil // then kube-proxy had none to write them with
+		return nil //nolint:nilerr // then kube-proxy had none to write them with
 	}
 	var batch strings.Builder
 	for _, t := range tables {

@@ -135,7 +135,7 @@ func TestNoUpdateIsEverLost(t *testing.T) {
 		for range rapid.IntRange(1, 20).Draw(rt, "rounds") {
 			for range rapid.IntRange(0, 4).Draw(rt, "events") {
 				name := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "service")
-				needed := false
+				var needed bool
 				if rapid.Bool().Draw(rt, "gone") {
 					needed = e.tracker.DeleteService("ns", name)
 				} else {

@@ -70,7 +70,7 @@ func (s *subject) loadSpec(step scenarios.LoadStep) (load.Spec, lab.Place, error
 	namespace, name := scenarios.SplitName(step.Service)
 	svc, err := s.stage.service(namespace, name)
 	if err != nil {
-		return load.Spec{}, lab.Place{}, fmt.Errorf("Service %s: %w", step.Service, err)
+		return load.Spec{}, lab.Place{}, fmt.Errorf("look up Service %s: %w", step.Service, err)
 	}
 	port, err := scenarios.ServicePort(svc, step)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *subject) loadSpec(step scenarios.LoadStep) (load.Spec, lab.Place, error
 func (s *subject) serviceTarget(svc *corev1.Service, port corev1.ServicePort, family corev1.IPFamily, via string) (string, error) {
 	if via == "nodePort" {
 		if port.NodePort == 0 {
-			return "", fmt.Errorf("Service %s has no node port for %d", svc.Name, port.Port)
+			return "", fmt.Errorf("port %d of Service %s has no node port", port.Port, svc.Name)
 		}
 		for _, addr := range s.nodes[0].Addresses {
 			if addr.Is4() == (family == corev1.IPv4Protocol) {
@@ -116,7 +116,7 @@ func (s *subject) serviceTarget(svc *corev1.Service, port corev1.ServicePort, fa
 			return net.JoinHostPort(svc.Spec.ClusterIPs[i], strconv.Itoa(int(port.Port))), nil
 		}
 	}
-	return "", fmt.Errorf("Service %s has no %s address", svc.Name, family)
+	return "", fmt.Errorf("no %s address of Service %s", family, svc.Name)
 }
 
 // directSpec is the same load, at a tenth of the rate, straight to a pod.

@@ -65,7 +65,7 @@ func (p *prober) awaitAnswer(ctx context.Context) error {
 	select {
 	case a := <-p.awaited:
 		if a.Error != "" {
-			return fmt.Errorf("Service %s: %s", p.service, a.Error)
+			return fmt.Errorf("no answer of Service %s: %s", p.service, a.Error)
 		}
 		return nil
 	case <-p.done:
@@ -139,7 +139,7 @@ func nested(m map[string]any, path ...string) any {
 func stopProbes(probes map[string]*prober) error {
 	var errs []error
 	for _, p := range probes {
-		errs = append(errs, p.stop(1500*time.Millisecond))
+		errs = append(errs, p.tell(probe.Command{Forget: true}), p.stop(2*time.Second))
 	}
 	return errors.Join(errs...)
 }

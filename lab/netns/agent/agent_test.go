@@ -169,7 +169,7 @@ func TestPodLife(t *testing.T) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("still there: %v", err)
+		return fmt.Errorf("still there: %w", err)
 	})
 	if took := time.Since(begin); took < time.Second {
 		t.Errorf("gone after %v, its grace period is 1 s", took)

@@ -42,18 +42,16 @@ func register(ctx context.Context, c kubernetes.Interface, n fabric.Node, versio
 		}},
 		Spec: corev1.NodeSpec{PodCIDR: n.Pods4.String(), PodCIDRs: []string{n.Pods4.String(), n.Pods6.String()}},
 	}
-	have, err := c.CoreV1().Nodes().Create(ctx, want, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		have, err = c.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
-	}
-	if err != nil {
+	_, err := c.CoreV1().Nodes().Create(ctx, want, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("register %s: %w", n.Name, err)
 	}
 	status, err := json.Marshal(map[string]any{"status": nodeStatus(n, version, time.Now())})
 	if err != nil {
 		return nil, err
 	}
-	if have, err = c.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
+	have, err := c.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, status, metav1.PatchOptions{}, "status")
+	if err != nil {
 		return nil, fmt.Errorf("status of %s: %w", n.Name, err)
 	}
 	return have, untaint(ctx, c, have)

@@ -149,7 +149,7 @@ func parseOne(o *Options, known []argument, arg string) error {
 	}
 	if !hasValue {
 		if !known[i].bare {
-			return fmt.Errorf("argument %q needs a value: %s=...", arg, name)
+			return fmt.Errorf("argument %q needs a value, as in %s=VALUE", arg, name)
 		}
 		value = "true"
 	}

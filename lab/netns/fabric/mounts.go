@@ -59,7 +59,7 @@ func ensureMounts(lab, node, mountDir string) error {
 		// From out here: a mount made in there would be in there alone.
 		err = bindMountNamespace(tid, path)
 		close(release)
-		<-done
+		err = errors.Join(err, <-done)
 	}
 	if err != nil {
 		return fmt.Errorf("mount namespace of %s: %w", node, err)
@@ -99,7 +99,8 @@ func enterNewMounts(network, mountDir string) error {
 	}
 	// Other namespaces' names stay out, so that this one keeps none of them alive, now or later.
 	for _, dir := range []string{namesDir, mountDir} {
-		for unix.Unmount(dir, unix.MNT_DETACH) == nil { //nolint:revive // as often as something is mounted there
+		for unix.Unmount(dir, unix.MNT_DETACH) == nil { // as often as something is mounted there
+			continue
 		}
 	}
 	cgroups, cgroupsErr := unix.Open("/sys/fs/cgroup", unix.O_PATH|unix.O_CLOEXEC, 0)

@@ -117,10 +117,15 @@ func removeNamed(path string) error {
 // tidyNames removes /run/netns when nothing is left in it.
 func tidyNames() error {
 	return lockRun(func() error {
-		if left, err := os.ReadDir(namesDir); err != nil || len(left) > 0 {
+		left, err := os.ReadDir(namesDir)
+		if errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
 			return nil
 		}
-		for unix.Unmount(namesDir, 0) == nil { //nolint:revive // once for every time it was mounted on itself
+		if err != nil {
+			return err
+		}
+		for unix.Unmount(namesDir, 0) == nil { // once for every time it was mounted on itself
+			continue
 		}
 		_ = os.Remove(namesDir) // in use again: stays
 		return nil
