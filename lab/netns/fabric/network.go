@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -57,7 +59,8 @@ func EnsureNodes(p Plan, mountDir string) error {
 		return err
 	}
 	return atNamespace(Path(p.Lab), func(h *netlink.Handle) error {
-		return routeToPods(h, bridgeName, p.Nodes())
+		// Without a port that is up the bridge is not, and its addresses are tentative.
+		return errors.Join(routeToPods(h, bridgeName, p.Nodes()), awaitAddrs(h, bridgeName))
 	})
 }
 
@@ -112,7 +115,7 @@ func setUpNode(h *netlink.Handle, n Node, fabric netns.NsHandle) error {
 			return fmt.Errorf("route %s: %w", r.Dst, err)
 		}
 	}
-	return nil
+	return awaitAddrs(h, "eth0")
 }
 
 // unplug removes what an earlier node of this name, which may still be dying, has in the fabric.
@@ -218,17 +221,45 @@ func up(h *netlink.Handle, name string) error {
 	return nil
 }
 
+// addAddrs gives a link its addresses. An IPv6 one may be tentative for a moment: see awaitAddrs.
 func addAddrs(h *netlink.Handle, link netlink.Link, addrs ...netip.Prefix) error {
+	return addAddrsWith(h, 0, link, addrs...)
+}
+
+func addAddrsWith(h *netlink.Handle, flags6 int, link netlink.Link, addrs ...netip.Prefix) error {
 	for _, a := range addrs {
 		addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())}}
 		if a.Addr().Is6() {
-			addr.Flags = unix.IFA_F_NODAD
+			addr.Flags = flags6
 		}
 		if err := h.AddrReplace(link, addr); err != nil {
 			return fmt.Errorf("add address %s: %w", a, err)
 		}
 	}
 	return nil
+}
+
+// awaitAddrs returns once no address of a link is tentative: only then does the kernel answer neighbour requests for it.
+// (With IFA_F_NODAD an address is never tentative, and nothing tells when that is; a connection made too early then
+// takes a second.)
+func awaitAddrs(h *netlink.Handle, device string) error {
+	link, err := h.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("%s: %w", device, err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		addrs, err := h.AddrList(link, netlink.FAMILY_V6)
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return fmt.Errorf("addresses of %s: %w", device, err)
+		}
+		tentative := err != nil || slices.ContainsFunc(addrs, func(a netlink.Addr) bool { return a.Flags&unix.IFA_F_TENTATIVE != 0 })
+		if !tentative {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("addresses of %s stay tentative: %v", device, addrs)
+		}
+	}
 }
 
 // ipNet is the network of a prefix.

@@ -99,7 +99,8 @@ func setUpPod(addrs PodAddrs) error {
 	if err != nil {
 		return fmt.Errorf("eth0: %w", err)
 	}
-	if err := errors.Join(up(h, "lo"), h.LinkSetUp(eth0), addAddrs(h, eth0, host(addrs.V4), host(addrs.V6))); err != nil {
+	// A pod and its node know each other as permanent neighbours: nobody asks for the address, so it need not wait.
+	if err := errors.Join(up(h, "lo"), h.LinkSetUp(eth0), addAddrsWith(h, unix.IFA_F_NODAD, eth0, host(addrs.V4), host(addrs.V6))); err != nil {
 		return err
 	}
 	for _, gw := range []netip.Addr{gateway4, gateway6} {
