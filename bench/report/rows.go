@@ -158,10 +158,18 @@ func spreadRow(cols []*column, of func(*Subject) *Load) row {
 		case pods == 1:
 			r.cells = append(r.cells, cell{text: "1"})
 		default:
-			r.cells = append(r.cells, cell{text: count.format(pods) + ": " + span(share.format(least), share.format(most))})
+			r.cells = append(r.cells, cell{text: count.format(pods) + ": " + span(percent(least), percent(most))})
 		}
 	}
 	return r
+}
+
+// percent is a share to the whole percent: how even a spread is needs no more, and a table has little room.
+func percent(share float64) string {
+	if share > 0 && share < 0.01 {
+		return "<1%"
+	}
+	return fmt.Sprintf("%.0f%%", 100*share)
 }
 
 func subjectFigure(cols []*column, label, path string) row {
