@@ -120,7 +120,8 @@ func (g *growth) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-changed:
-	case <-failed: // an overflow, say: there is something to look at
+	case err := <-failed: // an overflow, say: there is something to look at
+		slog.Debug("file change notifications", "error", err)
 	case <-timer.C:
 	}
 	return nil

@@ -92,7 +92,7 @@ func backends(ctx context.Context) []finding {
 	}
 	if out, err := exec.CommandContext(ctx, "iptables", "--version").Output(); err == nil && strings.Contains(string(out), "nf_tables") {
 		found = append(found, finding{What: "iptables default", OK: true,
-			Detail: "nft: with thousands of Services its syncs take minutes; --iptables legacy is then the one to measure"})
+			Detail: "nft: with thousands of Services kube-proxy/iptables takes minutes for a sync on it; --iptables legacy is then the one to compare on"})
 	}
 	return found
 }
