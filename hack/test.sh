@@ -8,7 +8,7 @@ root=()
 [ "$(id -u)" = 0 ] || root=(-exec "sudo -E")
 
 # go list tells what a package and its tests import, all the way down.
-linked=$(go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep ' k8s.io/kubernetes/' | sed 's/[ .].*//; s/\[.*//' | sort -u)
+linked=$(go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep ' k8s.io/kubernetes/' | sed -E 's/[ .].*//; s/_test$//' | sort -u)
 all=$(go list ./...)
 alone=$(comm -23 <(sort <<<"$all") <(sort <<<"$linked"))
 

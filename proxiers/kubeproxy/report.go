@@ -46,15 +46,19 @@ type familySync struct {
 // family has one to do. Until every family has succeeded once, everything is one Report, so the first Report
 // without an error means that the whole node is programmed.
 type merger struct {
-	before  observation
-	held    map[string]familySync
-	ready   bool    // every family has succeeded once
-	cpu     float64 // process total at the last report
-	backend string
+	before observation
+	held   map[string]familySync
+	ready  bool // every family has succeeded once
+	// expected are families that kube-proxy is likely to serve. It does not say which until it comes to each, and the
+	// first sync of one family keeps the other waiting.
+	expected []string
+	heldFrom time.Time // since when the first sync is held back
+	cpu      float64   // process total at the last report
+	backend  string
 }
 
-func newMerger(start time.Time, cpu float64, backend string) *merger {
-	return &merger{before: observation{At: start}, held: map[string]familySync{}, cpu: cpu, backend: backend}
+func newMerger(start time.Time, cpu float64, backend string, expected ...string) *merger {
+	return &merger{before: observation{At: start}, held: map[string]familySync{}, cpu: cpu, backend: backend, expected: expected}
 }
 
 // observe takes what is true now and returns the reports that became due, in order of time.
@@ -111,8 +115,22 @@ func ended(before, now observation, family string, r reading) (familySync, bool)
 	return s, true
 }
 
+// comeLimit is how long a family that is expected may take to be asked for its first sync, after the other's; then it
+// is taken not to be served.
+const comeLimit = 5 * time.Second
+
 // othersPending: a family that has nothing held here was asked for a sync that has not come to its end.
 func (m *merger) othersPending(now observation) bool {
+	if m.heldFrom.IsZero() {
+		m.heldFrom = now.At
+	}
+	if !m.ready && now.At.Sub(m.heldFrom) < comeLimit {
+		for _, family := range m.expected {
+			if _, here := m.held[family]; !here && now.Families[family].Queued == 0 {
+				return true
+			}
+		}
+	}
 	for family, r := range now.Families {
 		if _, here := m.held[family]; !here && r.Queued > r.LastOK {
 			return true

@@ -179,3 +179,28 @@ func TestOptions(t *testing.T) {
 		t.Error("an unknown mode can run")
 	}
 }
+
+// The first sync of one family keeps the other from even being asked for: the first report waits for both, unless
+// the other never comes.
+func TestMergerAwaitsExpectedFamily(t *testing.T) {
+	v4 := reading{Syncs: 1, Seconds: 0.3, Full: 1, Queued: 0.1, LastOK: 0.4}
+	v6 := reading{Syncs: 1, Seconds: 0.3, Full: 1, Queued: 0.6, LastOK: 0.9}
+	for name, test := range map[string]struct {
+		looks []observation
+		want  []want
+	}{
+		"it comes": {[]observation{look(0.2, 0, reading{Queued: 0.1}, reading{}), look(0.5, 0.2, v4, reading{}), look(1, 0.5, v4, v6)},
+			[]want{{end: 0.9, seconds: 0.6, cpu: 0.5, full: true}}},
+		"it never comes": {[]observation{look(0.2, 0, reading{Queued: 0.1}, reading{}), look(0.5, 0.2, v4, reading{}), look(6, 0.2, v4, reading{})},
+			[]want{{end: 0.4, seconds: 0.3, cpu: 0.2, full: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMerger(at(0), 0, "legacy", families...)
+			var got []runner.Report
+			for _, o := range test.looks {
+				got = append(got, m.observe(o)...)
+			}
+			compare(t, got, test.want)
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -24,7 +25,7 @@ func watchSyncs(ctx context.Context, o Options, backend string, cpuAtStart float
 	if o.Reports == nil {
 		return nil
 	}
-	m := newMerger(time.Now(), cpuAtStart, backend)
+	m := newMerger(time.Now(), cpuAtStart, backend, servedFamilies()...)
 	out := json.NewEncoder(o.Reports)
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -38,6 +39,14 @@ func watchSyncs(ctx context.Context, o Options, backend string, cpuAtStart float
 			return err
 		}
 	}
+}
+
+// servedFamilies are those that kube-proxy serves where it can: both, if the kernel has IPv6.
+func servedFamilies() []string {
+	if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
+		return families[:1]
+	}
+	return families
 }
 
 func write(out *json.Encoder, reports []runner.Report) error {
