@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Install, with apt-get, the Debian or Ubuntu packages whose commands are missing; say so first.
-# Usage: hack/deps.sh [run|test]. "test" adds the C compiler that the race detector wants.
+# Usage: hack/deps.sh [run|test]. "test" adds the C compiler that the race detector wants, curl, and kubectl where the
+# system has a package of it (tests with kubectl are skipped without).
 set -euo pipefail
 
 declare -A package_of=([iptables-legacy]=iptables [iptables-nft]=iptables [nft]=nftables [ip]=iproute2)
-[ "${1:-run}" = test ] && package_of[gcc]="gcc libc6-dev"
+[ "${1:-run}" = test ] && package_of+=([gcc]="gcc libc6-dev" [curl]=curl)
 
 PATH="$PATH:/usr/sbin:/sbin"
 missing=()
@@ -15,15 +16,21 @@ if ! command -v go >/dev/null; then
   echo "proxylab is built with Go, which is not here: install it from https://go.dev/dl/ and call again" >&2
   exit 1
 fi
-[ ${#missing[@]} -eq 0 ] && exit 0
+optional=()
+[ "${1:-run}" = test ] && ! command -v kubectl >/dev/null && optional=(kubernetes-client)
+[ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ] && exit 0
 
-read -ra packages <<<"$(printf '%s\n' "${missing[@]}" | sort -u | tr '\n' ' ')"
+read -ra packages <<<"$(printf '%s\n' "${missing[@]:-}" | sort -u | tr '\n' ' ')"
 if ! command -v apt-get >/dev/null; then
+  [ ${#packages[@]} -gt 0 ] || exit 0
   echo "missing: ${packages[*]} (Debian's names); install them with this system's package manager and call again" >&2
   exit 1
 fi
 sudo=()
 [ "$(id -u)" = 0 ] || sudo=(sudo)
-echo "installing with apt-get: ${packages[*]}"
+echo "installing with apt-get: ${packages[*]} ${optional[*]}"
 "${sudo[@]}" apt-get update -qq
-DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${packages[@]}"
+install=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends)
+[ ${#packages[@]} -eq 0 ] || "${install[@]}" "${packages[@]}"
+[ ${#optional[@]} -eq 0 ] || "${install[@]}" "${optional[@]}" ||
+  echo "not installed: ${optional[*]}; what needs it is skipped"
