@@ -223,7 +223,7 @@ func (s *stage) await(ctx context.Context, what string, limit time.Duration, con
 	}
 }
 
-// apply makes the objects as they are written.
+// apply makes the objects as they are written, and returns once the watches have shown them.
 func (s *stage) apply(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		resource, err := s.resource(object)
@@ -233,12 +233,41 @@ func (s *stage) apply(ctx context.Context, objects []*unstructured.Unstructured)
 		s.mu.Lock()
 		s.applied = append(s.applied, object)
 		s.mu.Unlock()
-		_, err = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "proxylab", Force: true})
+		made, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "proxylab", Force: true})
 		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
+		what := fmt.Sprintf("watch shows %s %s", object.GetKind(), object.GetName())
+		err = s.await(ctx, what, 30*time.Second, func() (bool, string) { return s.shown(made), "not shown" })
+		if err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// shown: the watch of the object's kind, if there is one, has shown this very object and not one of that name before it.
+func (s *stage) shown(object *unstructured.Unstructured) bool {
+	factory, watched := s.factories[object.GetNamespace()]
+	if !watched {
+		return true
+	}
+	informers := map[string]cache.SharedIndexInformer{
+		"Service":       factory.Core().V1().Services().Informer(),
+		"Pod":           factory.Core().V1().Pods().Informer(),
+		"Deployment":    factory.Apps().V1().Deployments().Informer(),
+		"EndpointSlice": factory.Discovery().V1().EndpointSlices().Informer(),
+	}
+	informer, watched := informers[object.GetKind()]
+	if !watched {
+		return true
+	}
+	seen, exists, err := informer.GetStore().GetByKey(object.GetNamespace() + "/" + object.GetName())
+	if err != nil || !exists {
+		return false
+	}
+	is, err := meta.Accessor(seen)
+	return err == nil && is.GetUID() == object.GetUID()
 }
 
 // resource is where an object belongs.
