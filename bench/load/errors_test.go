@@ -53,7 +53,7 @@ func TestErrorKindOfRealSockets(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 			defer cancel()
-			_, err := Ask(ctx, c.kind, c.target)
+			_, err := Ask(ctx, c.kind, c.target, 0)
 			if got := ErrorKind(err); got != c.want {
 				t.Errorf("%q, want %q (%v)", got, c.want, err)
 			}
@@ -74,7 +74,7 @@ func TestErrorKindOfRoutes(t *testing.T) {
 				{"198.51.100.9:80", Denied},
 			} {
 				ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
-				_, err := Ask(ctx, kind, c.target)
+				_, err := Ask(ctx, kind, c.target, 0)
 				cancel()
 				if got := ErrorKind(err); got != c.want {
 					t.Errorf("%s to %s: %q, want %q (%v)", kind, c.target, got, c.want, err)

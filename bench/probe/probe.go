@@ -114,7 +114,7 @@ func readCommands(ctx context.Context, in *bufio.Reader) (<-chan timedCommand, <
 // prober asks a Service at a spacing and lets a tracker make sense of it.
 type prober struct {
 	spec Spec
-	ask  func(ctx context.Context, kind, target string) (pod string, err error)
+	ask  func(ctx context.Context, kind, target string, port int) (pod string, err error)
 	emit func(events.Event) error
 }
 
@@ -188,13 +188,23 @@ func (p *pacer) advance(now time.Time, spacing time.Duration) {
 	}
 }
 
+// Probes come from ports of their own, below those that a client pod's kernel gives to loads. A probe that is sent before
+// the Service is in the kernel leaves a connection tracking entry without NAT, which lives for two minutes and makes
+// whoever comes from the same port fail.
+const (
+	firstPort = 2000
+	ports     = 8000
+)
+
+func sourcePort(id uint64) int { return firstPort + int(id%ports) }
+
 // probe starts one.
 func (p *prober) probe(ctx context.Context, probes *sync.WaitGroup, r result, t *tracker, results chan<- result) {
 	t.started(r.id, r.start)
 	probes.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, p.spec.Timeout)
 		defer cancel()
-		r.pod, r.err = p.ask(ctx, p.spec.Kind, p.spec.Target)
+		r.pod, r.err = p.ask(ctx, p.spec.Kind, p.spec.Target, sourcePort(r.id))
 		r.end = time.Now()
 		results <- r // has room for all that are under way
 	})
