@@ -32,8 +32,13 @@ type subject struct {
 	probes map[string]*prober
 }
 
-// closeLimit bounds the closing down of a subject that was interrupted, so that Ctrl-C is obeyed within seconds.
-const closeLimit = 20 * time.Second
+// Closing down a subject is bounded. When it was interrupted, requests that wait for an answer are not waited for until
+// their timeout: Ctrl-C is obeyed within seconds.
+const (
+	finishLimit      = 30 * time.Second
+	interruptedLimit = 1500 * time.Millisecond
+	tearDownLimit    = 90 * time.Second
+)
 
 // play sets the scene, takes the steps and clears up, whatever happens on the way.
 func (s *subject) play(ctx context.Context) error {
@@ -44,9 +49,16 @@ func (s *subject) play(ctx context.Context) error {
 	if err == nil {
 		err = s.steps(ctx)
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	limit := finishLimit
+	if ctx.Err() != nil {
+		limit = interruptedLimit
+	}
+	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	err = errors.Join(err, s.finish(finishing))
+	cancel()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), tearDownLimit)
 	defer cancel()
-	err = errors.Join(err, s.finish(ending), s.tearDown(ending, ctx.Err() != nil))
+	err = errors.Join(err, s.tearDown(ending, ctx.Err() != nil))
 	stopSoftirq()
 	ended := events.SubjectEnded{}
 	switch {
