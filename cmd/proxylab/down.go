@@ -24,11 +24,7 @@ func newDown() *cobra.Command {
 			if all {
 				return netns.DownAll(cmd.Context())
 			}
-			name := ""
-			if len(args) == 1 {
-				name = args[0]
-			}
-			l, err := openLab(cmd.Context(), name)
+			l, err := openLab(cmd.Context(), optional(args))
 			if err != nil {
 				return err
 			}

@@ -13,11 +13,7 @@ func newKubeconfig() *cobra.Command {
 		Example: `  kubectl --kubeconfig "$(proxylab kubeconfig)" get pods -A`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := ""
-			if len(args) == 1 {
-				name = args[0]
-			}
-			l, err := openLab(cmd.Context(), name)
+			l, err := openLab(cmd.Context(), optional(args))
 			if err != nil {
 				return err
 			}

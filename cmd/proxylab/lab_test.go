@@ -160,14 +160,14 @@ func TestKubectl(t *testing.T) {
 // TestChainNames compares what iptables-save shows on a node of ours and on one of the real kube-proxy.
 func TestChainNames(t *testing.T) {
 	needRoot(t)
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		t.Skip("kubectl is not installed (apt-get install kubernetes-client)")
+	}
 	name := labName(t)
 	run(t, binary, "up", "--name", name, "--nodes", "2", "--proxier", "iptables")
 	run(t, binary, "swap", "--name", name, "--node", "node2", "none")
 	run(t, binary, "swap", "--name", name, "--node", "node2", "kube-proxy/iptables")
 	kubeconfig := strings.TrimSpace(run(t, binary, "kubeconfig", name))
-	if _, err := exec.LookPath("kubectl"); err != nil {
-		t.Skip("kubectl is not installed (apt-get install kubernetes-client)")
-	}
 	run(t, "kubectl", "--kubeconfig", kubeconfig, "apply", "-f", "testdata/services.yaml")
 	service := regexp.MustCompile(`(?m)^:(KUBE-(?:SVC|SVL|SEP|EXT|FW)-\S+)`)
 	chains := func(node, tool string) []string {

@@ -16,6 +16,14 @@ import (
 
 const defaultLab = "lab"
 
+// optional is the argument of a command that takes at most one.
+func optional(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
 // openLab finds a lab that is up: the one named, or the only one.
 func openLab(ctx context.Context, name string) (*netns.Lab, error) {
 	if name != "" {

@@ -25,9 +25,6 @@ var echoPorts = map[string]int{"http": 8080, "connect": 8081, "hold": 8081, "udp
 // traffic goes to.
 func (s *subject) startClients(ctx context.Context) error {
 	clientNode := s.Scenario.Spec.Client.Node
-	if clientNode == "" {
-		clientNode = s.nodes[0].Name
-	}
 	directNode := clientNode
 	if i := slices.IndexFunc(s.nodes, func(n lab.Node) bool { return n.Name != clientNode }); i >= 0 {
 		directNode = s.nodes[i].Name

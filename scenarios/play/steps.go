@@ -22,13 +22,12 @@ func (s *subject) wait(ctx context.Context, d time.Duration) error {
 }
 
 func (s *subject) scale(ctx context.Context, step scenarios.ScaleStep) error {
-	namespace, name := scenarios.SplitName(step.Deployment)
-	ref := scenarios.Ref{APIVersion: "apps/v1", Kind: "Deployment", Resource: "deployments", Namespace: namespace, Name: name}
+	ref := scenarios.Target{Deployment: step.Deployment}.Ref()
 	err := s.stage.patch(ctx, ref, map[string]any{"spec": map[string]any{"replicas": step.Replicas}})
 	if err != nil || !step.Wait {
 		return err
 	}
-	return s.stage.awaitDeployment(ctx, namespace, name, step.Replicas)
+	return s.stage.awaitDeployment(ctx, ref.Namespace, ref.Name, step.Replicas)
 }
 
 // churn deletes pods at the rate asked for, the one that has been ready longest first, and returns when the
