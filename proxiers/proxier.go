@@ -127,7 +127,7 @@ func Cleanup(ctx context.Context, o Options) (leftovers []string, err error) {
 	}
 	switch info.Mode {
 	case "userspace":
-		err = userspace.Cleanup(ctx)
+		err = userspace.Cleanup(ctx, o.Log)
 	case "iptables":
 		err = iptables.Cleanup(ctx, o.Log)
 	case "ipvs": // whose chains jump to those that it shares with mode iptables

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/xtables"
 )
 
 // rewriteEvery is how often everything is written although the tables look as they should: kube-proxy's period.
@@ -17,7 +18,7 @@ const rewriteEvery = time.Hour
 // family keeps one IP family's tables. Families share nothing, so that they can be synced side by side.
 type family struct {
 	name      services.Family
-	tool      tool
+	tool      xtables.Tool
 	sys       sysctls
 	log       *slog.Logger
 	now       func() time.Time

@@ -10,8 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"proxylab/proxiers/conformance/bed"
-	"proxylab/proxiers/iptables/fake"
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/xtables"
+	"proxylab/proxiers/xtables/fake"
 )
 
 var probability = regexp.MustCompile(`(--probability 0\.\d{6})\d+`)
@@ -64,7 +65,7 @@ func TestKernelHoldsWhatTheFakeHolds(t *testing.T) {
 		for f, tables := range map[services.Family]*fake.Tables{services.IPv4: w.v4, services.IPv6: w.v6} {
 			backend, _, _ := strings.Cut(n.variant, "/")
 			for _, table := range []string{tableNat, tableFilter} {
-				kernel := n.MustExec(bed.Node, command(f, backend, "save"), "-t", table)
+				kernel := n.MustExec(bed.Node, xtables.Command(f, backend, "save"), "-t", table)
 				var faked strings.Builder
 				_ = tables.Save(t.Context(), table, func(line []byte) bool { faked.Write(append(line, '\n')); return true })
 				got, want := sortedLines(comparable(kernel)), sortedLines(comparable(faked.String()))

@@ -12,8 +12,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"proxylab/proxiers/iptables/fake"
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/xtables/fake"
 )
 
 // No packet can tell the compact layout from kube-proxy's.

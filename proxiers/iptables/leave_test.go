@@ -8,6 +8,7 @@ import (
 
 	"proxylab/proxiers/conformance/bed"
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/xtables"
 )
 
 // saves is all rules of the node, without counters and comments of the tools.
@@ -30,7 +31,7 @@ func (n *node) saves() string {
 
 func (n *node) tool(suffix string) string {
 	backend, _, _ := strings.Cut(n.variant, "/")
-	return command(services.IPv4, backend, suffix)
+	return xtables.Command(services.IPv4, backend, suffix)
 }
 
 const foreign = `*nat
@@ -114,7 +115,7 @@ func TestCleanupOfTheOtherBackend(t *testing.T) {
 		other := map[string]string{"legacy": "nft", "nft": "legacy"}[strings.Split(n.variant, "/")[0]]
 		input := "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n" +
 			"-A OUTPUT -m comment --comment \"old words\" -j KUBE-SERVICES\n-A KUBE-SERVICES -j KUBE-SVC-AAAAAAAAAAAAAAAA\nCOMMIT\n"
-		if _, err := n.Exec(bed.Node, input, command(services.IPv4, other, "restore"), "--noflush"); err != nil {
+		if _, err := n.Exec(bed.Node, input, xtables.Command(services.IPv4, other, "restore"), "--noflush"); err != nil {
 			t.Fatal(err)
 		}
 		n.sync(web("local1"))

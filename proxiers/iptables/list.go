@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"proxylab/proxiers/xtables"
 )
 
 // listing is what iptables-save says of one table.
@@ -15,7 +17,7 @@ type listing struct {
 
 // list reads a table. Chains and the rules of the kernel's own chains come first in the output; unless rules are to be
 // counted, the tool is stopped after these.
-func list(ctx context.Context, t tool, table string, count bool) (listing, error) {
+func list(ctx context.Context, t xtables.Tool, table string, count bool) (listing, error) {
 	l := listing{chains: map[string]int{}, base: map[string]bool{}}
 	err := t.Save(ctx, table, func(line []byte) bool {
 		switch {

@@ -36,9 +36,6 @@ const (
 
 var portPrefixes = []string{prefixCluster, prefixLocal, prefixFirewall, prefixExternal, prefixEndpoint}
 
-// Chains that a kubelet makes. Where one of them is, KUBE-FIREWALL is the kubelet's as much as ours.
-var kubeletHints = []string{"KUBE-KUBELET-CANARY", "KUBE-IPTABLES-HINT"}
-
 // portName is how kube-proxy writes a Service port: namespace/name, and :port if the port has a name.
 func portName(k services.Key) string {
 	name := k.Namespace + "/" + k.Service

@@ -13,6 +13,7 @@ import (
 	"proxylab/proxiers/conformance/bed"
 	"proxylab/proxiers/runner"
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/xtables"
 )
 
 // The tests in this and the following files are about what packets meet in a real kernel, with both back ends and both
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	for name, threshold := range map[string]int{"": LargeThreshold, "-kube-proxy-layout": 1 << 30} {
-		for _, backend := range backends {
+		for _, backend := range xtables.Backends() {
 			factories["bulk/"+backend+name] = newBulk(backend, threshold)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"proxylab/proxiers/conntrack"
 	"proxylab/proxiers/runner"
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/xtables"
 )
 
 // Options for New.
@@ -47,20 +48,16 @@ func New(o Options) (*Proxier, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	if err := checkBackend(o.Backend); err != nil {
+	ctx := context.Background() // each tool has its own time limit
+	backend, reason, err := xtables.ChooseBackend(ctx, o.Backend)
+	if err != nil {
 		return nil, err
 	}
-	ctx := context.Background() // each tool has its own time limit
-	p := &Proxier{backend: o.Backend, log: log, sys: sysctls{"/proc/sys"}, flows: conntrack.New(conntrack.Options{Log: log})}
-	if o.Backend == "" || o.Backend == BackendAuto {
-		backend, reason, err := DetectBackend(ctx)
-		if err != nil {
-			return nil, err
-		}
-		p.backend = backend
+	if reason != "" {
 		log.Info("iptables back end chosen", "backend", backend, "because", reason)
 	}
-	if p.backend == BackendNFT {
+	p := &Proxier{backend: backend, log: log, sys: sysctls{"/proc/sys"}, flows: conntrack.New(conntrack.Options{Log: log})}
+	if p.backend == xtables.BackendNFT {
 		p.watch.generation = nftGeneration
 	}
 	families := o.Families
@@ -68,10 +65,10 @@ func New(o Options) (*Proxier, error) {
 		families = []services.Family{services.IPv4, services.IPv6}
 	}
 	for _, f := range families {
-		tool, err := openFamily(ctx, f, p.backend)
+		tool, err := xtables.Open(ctx, f, p.backend, tableNat, tableFilter)
 		switch {
 		case err == nil:
-			p.addFamily(f, tool, tool.ipt.HasRandomFully())
+			p.addFamily(f, tool, tool.RandomFully())
 		case f == services.IPv6 && len(o.Families) == 0:
 			p.notes = append(p.notes, fmt.Sprintf("IPv6 is left out: %v", err))
 			log.Warn("IPv6 is left out", "error", err)
@@ -82,10 +79,10 @@ func New(o Options) (*Proxier, error) {
 	return p, nil
 }
 
-func (p *Proxier) addFamily(f services.Family, t tool, randomFully bool) *family {
+func (p *Proxier) addFamily(f services.Family, t xtables.Tool, randomFully bool) *family {
 	fam := &family{name: f, tool: t, sys: p.sys, log: p.log, now: time.Now, threshold: LargeThreshold,
 		base: env{v6: f == services.IPv6, randomFully: randomFully}}
-	if p.backend == BackendNFT {
+	if p.backend == xtables.BackendNFT {
 		fam.batch.chunk = nftChunk
 	}
 	p.families = append(p.families, fam)

@@ -12,8 +12,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"proxylab/proxiers/iptables/fake"
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/xtables/fake"
 )
 
 type noFlows struct{ calls int }

@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"proxylab/proxiers/conntrack"
-	"proxylab/proxiers/iptables"
 	"proxylab/proxiers/runner"
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/xtables"
 )
 
 // Options for New.
@@ -45,31 +45,28 @@ type Proxier struct {
 
 var _ runner.Proxier = (*Proxier)(nil)
 
-// New looks for the tools; it changes nothing. IPv6 is left out, with a warning, where its tool is missing.
+// New looks for the tools; it changes nothing. IPv6 is left out, with a warning, where its tool is missing or the
+// kernel lacks it.
 func New(o Options) (*Proxier, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	switch o.Backend {
-	case "legacy", "nft":
-	case "", "auto":
-		backend, reason, err := iptables.DetectBackend(context.Background())
-		if err != nil {
-			return nil, fmt.Errorf("userspace: %w", err)
-		}
-		o.Log.Info("iptables back end chosen", "backend", backend, "because", reason)
-		o.Backend = backend
-	default:
-		return nil, fmt.Errorf("userspace: iptables back end %q: want legacy, nft or auto", o.Backend)
+	ctx := context.Background() // each tool has its own time limit
+	backend, reason, err := xtables.ChooseBackend(ctx, o.Backend)
+	if err != nil {
+		return nil, fmt.Errorf("userspace: %w", err)
 	}
-	p := &Proxier{backend: o.Backend, log: o.Log, conns: newConnections(), portals: map[services.Key]*portal{},
+	if reason != "" {
+		o.Log.Info("iptables back end chosen", "backend", backend, "because", reason)
+	}
+	p := &Proxier{backend: backend, log: o.Log, conns: newConnections(), portals: map[services.Key]*portal{},
 		flows:  conntrack.New(conntrack.Options{Log: o.Log}),
 		places: map[services.Family]place{}, told: map[services.Key]bool{}}
 	for _, f := range []services.Family{services.IPv4, services.IPv6} {
-		t, err := newTables(f, o.Backend)
+		t, err := xtables.Open(ctx, f, backend, "nat", "filter")
 		switch {
 		case err == nil:
-			p.tables = append(p.tables, t)
+			p.tables = append(p.tables, newTables(f, t))
 		case f == services.IPv6:
 			o.Log.Warn("IPv6 is left out", "error", err)
 		default:

@@ -4,19 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
-	"time"
-
-	goiptables "github.com/coreos/go-iptables/iptables"
 
 	"proxylab/proxiers/services"
-)
-
-const (
-	lockWait    = 5 // seconds to wait for the xtables lock; then the sync fails and is tried again
-	toolTimeout = 5 * time.Minute
+	"proxylab/proxiers/xtables"
 )
 
 // ourChains by table, in the order of writing.
@@ -31,16 +23,12 @@ var ourChains = []struct {
 // tables are one family's rules in the kernel, and what is known to be there.
 type tables struct {
 	family  services.Family
-	tool    tool
+	tool    xtables.Tool
 	written map[services.Key]rules
 }
 
-func newTables(f services.Family, backend string) (*tables, error) {
-	t, err := newTool(f, backend)
-	if err != nil {
-		return nil, err
-	}
-	return &tables{family: f, tool: t, written: map[services.Key]rules{}}, nil
+func newTables(f services.Family, t xtables.Tool) *tables {
+	return &tables{family: f, tool: t, written: map[services.Key]rules{}}
 }
 
 // change is the new state of a Service port; nil rules: gone.
@@ -58,7 +46,7 @@ func (t *tables) sync(ctx context.Context, changes []change, full bool) error {
 	}
 	input := t.batch(changes, full)
 	if len(input) > 0 {
-		if err := t.tool.restore(ctx, input); err != nil {
+		if err := t.tool.Restore(ctx, input); err != nil {
 			return err
 		}
 	}
@@ -73,7 +61,7 @@ func (t *tables) sync(ctx context.Context, changes []change, full bool) error {
 		return nil
 	}
 	for _, j := range jumps {
-		if err := t.tool.ipt.InsertUnique(j.table, j.from, 1, j.spec()...); err != nil {
+		if err := t.tool.EnsureJump(j.table, j.from, j.spec()...); err != nil {
 			return fmt.Errorf("jump to %s: %w", j.to, err)
 		}
 	}
@@ -121,52 +109,4 @@ func (t *tables) count() int {
 		}
 	}
 	return n
-}
-
-// tool is the iptables of one family and back end.
-type tool struct {
-	name string // "ip6tables-legacy"
-	ipt  *goiptables.IPTables
-}
-
-func newTool(f services.Family, backend string) (tool, error) {
-	name, proto := "iptables-"+backend, goiptables.ProtocolIPv4
-	if f == services.IPv6 {
-		name, proto = "ip6tables-"+backend, goiptables.ProtocolIPv6
-	}
-	for _, what := range []string{"", "-restore", "-save"} {
-		if _, err := exec.LookPath(name + what); err != nil {
-			return tool{}, fmt.Errorf("%w: install it (Debian: apt-get install iptables)", err)
-		}
-	}
-	ipt, err := goiptables.New(goiptables.IPFamily(proto), goiptables.Timeout(lockWait), goiptables.Path(name))
-	if err != nil {
-		return tool{}, fmt.Errorf("%s --version: %w", name, err)
-	}
-	return tool{name: name, ipt: ipt}, nil
-}
-
-// restore feeds iptables-restore, which leaves alone what the input does not name. Each table is changed wholly or not
-// at all.
-func (t tool) restore(ctx context.Context, input []byte) error {
-	_, err := t.run(ctx, input, t.name+"-restore", "--noflush", fmt.Sprintf("--wait=%d", lockWait))
-	return err
-}
-
-// save lists all rules of a table.
-func (t tool) save(ctx context.Context, table string) ([]byte, error) {
-	return t.run(ctx, nil, t.name+"-save", "-t", table)
-}
-
-func (t tool) run(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.WaitDelay = time.Second
-	var out, failure bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &failure
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(failure.String()))
-	}
-	return out.Bytes(), nil
 }

@@ -1,9 +1,8 @@
-package iptables
+package xtables
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -20,12 +19,29 @@ const (
 	BackendAuto   = "auto"
 )
 
-var backends = []string{BackendNFT, BackendLegacy}
+// Backends are those that there are.
+func Backends() []string { return []string{BackendNFT, BackendLegacy} }
+
+// KubeletChains are chains that a kubelet makes. Where one of them is, KUBE-FIREWALL is the kubelet's as much as a
+// proxy's.
+func KubeletChains() []string { return []string{"KUBE-KUBELET-CANARY", "KUBE-IPTABLES-HINT"} }
+
+// ChooseBackend checks a back end that was asked for; for "auto" and "" it takes the one that the node uses
+// (DetectBackend). The reason is for people; empty: it was asked for.
+func ChooseBackend(ctx context.Context, asked string) (backend, reason string, err error) {
+	switch {
+	case slices.Contains(Backends(), asked):
+		return asked, "", nil
+	case asked == "" || asked == BackendAuto:
+		return DetectBackend(ctx)
+	}
+	return "", "", fmt.Errorf("unknown iptables back end %q: it is legacy, nft or auto", asked)
+}
 
 // evidence is what speaks for a back end: the rules that are in it.
 type evidence struct {
 	kubelet bool // a kubelet left its mark there
-	ours    bool // chains of an iptables proxier
+	proxy   bool // chains of a Service proxy
 	rules   int
 }
 
@@ -34,19 +50,19 @@ type evidence struct {
 // that there are no tools at all.
 func DetectBackend(ctx context.Context) (backend, reason string, err error) {
 	found := map[string]evidence{}
-	for _, b := range backends {
-		if p, err := newPrograms(services.IPv4, b); err == nil {
+	for _, b := range Backends() {
+		if p, err := Find(services.IPv4, b); err == nil {
 			// A back end that cannot be listed has no rules that count.
 			found[b], _ = gather(ctx, p)
 		}
-		if p, err := newPrograms(services.IPv6, b); err == nil {
+		if p, err := Find(services.IPv6, b); err == nil {
 			six, _ := gather(ctx, p)
 			four := found[b]
-			found[b] = evidence{four.kubelet || six.kubelet, four.ours || six.ours, four.rules + six.rules}
+			found[b] = evidence{four.kubelet || six.kubelet, four.proxy || six.proxy, four.rules + six.rules}
 		}
 	}
 	if len(found) == 0 {
-		_, err := newPrograms(services.IPv4, BackendNFT)
+		_, err := Find(services.IPv4, BackendNFT)
 		return "", "", fmt.Errorf("neither back end of iptables has its tools: %w", err)
 	}
 	backend, reason = choose(found, versionBackend(ctx))
@@ -63,8 +79,8 @@ func choose(found map[string]evidence, fallback string) (backend, reason string)
 		return BackendNFT, "only its tools are installed"
 	case nft.kubelet != legacy.kubelet:
 		return pick(nft.kubelet), "a kubelet uses it"
-	case nft.ours != legacy.ours:
-		return pick(nft.ours), "it has a Service proxy's chains"
+	case nft.proxy != legacy.proxy:
+		return pick(nft.proxy), "it has a Service proxy's chains"
 	case nft.rules != legacy.rules:
 		return pick(nft.rules > legacy.rules), "it has most of the rules"
 	case fallback != "":
@@ -80,20 +96,33 @@ func pick(nft bool) string {
 	return BackendLegacy
 }
 
-func gather(ctx context.Context, t tool) (evidence, error) {
+func gather(ctx context.Context, t Tool) (evidence, error) {
 	var e evidence
 	err := t.Save(ctx, "", func(line []byte) bool {
 		switch {
 		case bytes.HasPrefix(line, []byte(":")):
 			name, _, _ := strings.Cut(string(line[1:]), " ")
-			e.kubelet = e.kubelet || slices.Contains(kubeletHints, name)
-			e.ours = e.ours || name == chainServices || isPortChain(name)
+			e.kubelet = e.kubelet || slices.Contains(KubeletChains(), name)
+			e.proxy = e.proxy || isServiceProxys(name)
 		case bytes.HasPrefix(line, []byte("-A ")):
 			e.rules++
 		}
 		return true
 	})
 	return e, err
+}
+
+// isServiceProxys says whether only Service proxies have a chain of this name.
+func isServiceProxys(name string) bool {
+	if name == "KUBE-SERVICES" {
+		return true
+	}
+	for _, prefix := range []string{"KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-", "KUBE-EXT-", "KUBE-PORTALS-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // versionBackend reads "iptables v1.8.9 (nf_tables)". Versions before 1.8 say nothing and are legacy.
@@ -109,25 +138,4 @@ func versionBackend(ctx context.Context) string {
 	default:
 		return BackendLegacy
 	}
-}
-
-// openFamily looks up the tools of a family and asks the kernel for the table that everything needs.
-func openFamily(ctx context.Context, f services.Family, backend string) (programs, error) {
-	p, err := newPrograms(f, backend)
-	if err != nil {
-		return p, err
-	}
-	for _, table := range []string{tableNat, tableFilter} {
-		if err := p.Save(ctx, table, func([]byte) bool { return false }); err != nil {
-			return p, fmt.Errorf("the kernel has no %s table for %s iptables: %w", table, f, err)
-		}
-	}
-	return p, nil
-}
-
-func checkBackend(b string) error {
-	if b == "" || b == BackendAuto || slices.Contains(backends, b) {
-		return nil
-	}
-	return errors.New("unknown iptables back end " + fmt.Sprintf("%q", b) + ": it is legacy, nft or auto")
 }

@@ -6,12 +6,17 @@ package fake
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+
+	"proxylab/proxiers/xtables"
 )
+
+var _ xtables.Tool = (*Tables)(nil)
 
 // Tables are one family's tables. The zero value is not ready: use New. Safe for concurrent use.
 type Tables struct {
@@ -66,14 +71,13 @@ func New() *Tables {
 	return t
 }
 
-// Error is a refusal, in the words of the real tool.
-type Error struct {
-	Line int
-	Why  string
-}
-
-func (e *Error) Error() string {
-	return fmt.Sprintf("iptables-restore: %s\nError occurred at line: %d", e.Why, e.Line)
+// refusal is an error in the words of the real tool; line 0: it names none.
+func refusal(input []byte, line int, why string) error {
+	output := "iptables-restore: " + why
+	if line > 0 {
+		output += fmt.Sprintf("\nError occurred at line: %d", line)
+	}
+	return xtables.NewRestoreError([]string{"iptables-restore", "--noflush"}, input, output, errors.New("exit status 2"))
 }
 
 // Restore is iptables-restore --noflush.
@@ -86,19 +90,19 @@ func (t *Tables) Restore(_ context.Context, input []byte) error {
 		fault = t.Fault(input)
 	}
 	if fault == FailBefore {
-		return &Error{Why: "Another app is currently holding the xtables lock"}
+		return refusal(input, 0, "Another app is currently holding the xtables lock")
 	}
 	r := restore{tables: t.tables, once: fault == FailBetween}
 	for i, line := range bytes.Split(input, []byte("\n")) {
 		if why := r.line(string(line)); why != "" {
-			return &Error{Line: i + 1, Why: why}
+			return refusal(input, i+1, why)
 		}
 	}
 	if r.name != "" {
-		return &Error{Line: bytes.Count(input, []byte("\n")) + 1, Why: "COMMIT expected"}
+		return refusal(input, bytes.Count(input, []byte("\n"))+1, "COMMIT expected")
 	}
 	if fault == FailAfter {
-		return &Error{Why: "signal: killed"}
+		return refusal(input, 0, "signal: killed")
 	}
 	return nil
 }

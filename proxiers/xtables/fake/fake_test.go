@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"proxylab/proxiers/conformance/bed"
-	"proxylab/proxiers/iptables/fake"
+	"proxylab/proxiers/xtables"
+	"proxylab/proxiers/xtables/fake"
 )
 
 const start = "*nat\n:A - [0:0]\n:B - [0:0]\n-A A -p tcp -j B\nCOMMIT\n"
@@ -46,7 +47,7 @@ func TestRefusals(t *testing.T) {
 			}
 			before := tables.Text()
 			err := tables.Restore(ctx, []byte(c.input))
-			var e *fake.Error
+			var e *xtables.RestoreError
 			switch {
 			case c.refused == 0 && err != nil:
 				t.Error(err)
