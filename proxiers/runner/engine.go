@@ -22,6 +22,7 @@ type engine struct {
 	schedule schedule
 	health   *health
 	metrics  *metrics
+	checks   *checkPorts
 	changed  chan struct{} // capacity 1: something may have changed
 	cpu      func() float64
 	cpuSoFar float64
@@ -38,6 +39,7 @@ func newEngine(c Config) *engine {
 		cpu:      cpuSeconds,
 	}
 	e.metrics = newMetrics(c.Mode, e.tracker)
+	e.checks = newCheckPorts(e.health.ok, c.Clock, c.Log)
 	return e
 }
 
@@ -53,6 +55,7 @@ func (e *engine) queue() {
 
 // loop does what is due until ctx is done.
 func (e *engine) loop(ctx context.Context) {
+	defer e.checks.close()
 	for ctx.Err() == nil {
 		at, what := e.schedule.next()
 		if wait := at.Sub(e.Clock.Now()); wait > 0 {
@@ -112,15 +115,15 @@ func (e *engine) pass(ctx context.Context, full bool) {
 	want := e.tracker.Snapshot()
 	want.Full = want.Full || full
 	if !want.Full && len(want.Changed) == 0 {
-		e.done(want) // the events came to nothing
+		e.done(ctx, want) // the events came to nothing
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, passLimit)
+	limited, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
 	began := e.Clock.Now()
-	did, err := e.Proxier.Sync(ctx, want)
+	did, err := e.Proxier.Sync(limited, want)
 	ended := e.Clock.Now()
-	if err != nil && ctx.Err() == context.Canceled {
+	if err != nil && ctx.Err() != nil {
 		return // told to stop in the middle: no measurement, and no failure
 	}
 	e.schedule.passed(ended, want.Full, err == nil)
@@ -130,13 +133,14 @@ func (e *engine) pass(ctx context.Context, full bool) {
 		e.Log.Error("sync failed; its changes are kept", "error", err, "failures", e.schedule.failures, "retry", e.schedule.backoff())
 		return
 	}
-	e.done(want)
+	e.done(ctx, want)
 	e.Log.Debug("synced", "full", did.Full, "changed", len(want.Changed), "seconds", ended.Sub(began).Seconds())
 }
 
 // done acknowledges what the node now matches.
-func (e *engine) done(want services.Snapshot) {
+func (e *engine) done(ctx context.Context, want services.Snapshot) {
 	now := e.Clock.Now()
+	e.checks.update(ctx, want)
 	for _, t := range e.tracker.Synced(want) {
 		e.metrics.programmed(t.Family, now.Sub(t.Time))
 	}

@@ -94,6 +94,12 @@ func (h *health) state() (body healthBody, eligible bool) {
 	return body, h.eligible
 }
 
+// ok says whether the node is kept up to date.
+func (h *health) ok() bool {
+	body, _ := h.state()
+	return body.Healthy
+}
+
 // handler serves /healthz, which is for balancers and fails for a node about to be deleted, and /livez, which is for who
 // would restart the proxier.
 func (h *health) handler(count func(endpoint string, code int)) http.Handler {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/utils/clock"
 )
 
@@ -18,6 +20,7 @@ const listenAgain = 5 * time.Second
 // server is one of the proxier's HTTP servers.
 type server struct {
 	what    string
+	network string // "tcp" if empty
 	address string
 	handler http.Handler
 	clock   clock.Clock
@@ -36,6 +39,10 @@ func (s server) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, unix.EAFNOSUPPORT) {
+			s.log.Info("this node does not have the family to serve "+s.what, "network", s.network, "error", err)
+			return
+		}
 		s.log.Error("cannot serve "+s.what+"; the proxier goes on without and tries again",
 			"address", s.address, "error", err, "pause", listenAgain)
 		select {
@@ -47,7 +54,7 @@ func (s server) run(ctx context.Context) {
 }
 
 func (s server) serve(ctx context.Context) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	l, err := (&net.ListenConfig{}).Listen(ctx, cmp.Or(s.network, "tcp"), s.address)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
