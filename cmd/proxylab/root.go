@@ -70,7 +70,7 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.SetVersionTemplate("proxylab {{.Version}}\n")
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
-		newDoctor(), newUp(), newLs(), newDown(), newKubeconfig(), newSwap(), newExec(),
+		newDoctor(), newUp(), newLs(), newDown(), newKubeconfig(), newSwap(), newExec(), newRules(),
 		newRun(), newScenarios(), newReport(),
 		newProxier(), newLoad(), newProbe(),
 		&cobra.Command{
