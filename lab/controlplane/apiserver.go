@@ -16,6 +16,8 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"proxylab/lab/procs"
 )
 
 // admissionOff are the default admission plugins that a lab is better without.
@@ -148,7 +150,7 @@ func awaitReadyz(ctx context.Context, kubeconfig string) error {
 		if err = readyz(ctx, client, config.Host); err == nil {
 			return nil
 		}
-		if stop := sleep(ctx, 20*time.Millisecond); stop != nil {
+		if stop := procs.Sleep(ctx, 20*time.Millisecond); stop != nil {
 			return fmt.Errorf("%w (%w)", stop, err)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
+
+	"proxylab/lab/procs"
 )
 
 // The parts of a control plane, as procs knows them and as the commands are called.
@@ -150,23 +152,11 @@ func (c *component) await(ctx context.Context, part string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s was not ready after %s", part, patience))
 	defer cancel()
 	for c.readyPID(part) == 0 {
-		if err := sleep(ctx, 5*time.Millisecond); err != nil {
+		if err := procs.Sleep(ctx, 5*time.Millisecond); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// sleep returns the cause when ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // parse fills options from the flags of an upstream command. Flags are the interface that Kubernetes keeps stable.

@@ -16,6 +16,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 	schedapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedoptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"proxylab/lab/procs"
 )
 
 // controllers are those that a lab needs. Left out are volumes, certificates, quota, autoscaling and cloud matters,
@@ -106,7 +108,7 @@ func awaitDefaultServiceAccount(ctx context.Context, kubeconfig string) error {
 		if err == nil {
 			return nil
 		}
-		if stop := sleep(ctx, 50*time.Millisecond); stop != nil {
+		if stop := procs.Sleep(ctx, 50*time.Millisecond); stop != nil {
 			return fmt.Errorf("%w (%w)", stop, err)
 		}
 	}

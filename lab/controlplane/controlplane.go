@@ -137,7 +137,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 			_ = f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		if stop := sleep(ctx, 50*time.Millisecond); stop != nil {
+		if stop := procs.Sleep(ctx, 50*time.Millisecond); stop != nil {
 			_ = f.Close()
 			return nil, fmt.Errorf("lock %s is held by another process: %w", path, stop)
 		}

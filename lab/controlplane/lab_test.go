@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"proxylab/lab/netns/ns"
+	"proxylab/lab/procs"
 )
 
 // limit is for things that happen within seconds; it is long because machines can be busy.
@@ -94,7 +95,7 @@ func eventually(t *testing.T, what string, ask func(ctx context.Context) error) 
 		if err == nil {
 			return
 		}
-		if stop := sleep(ctx, 20*time.Millisecond); stop != nil {
+		if stop := procs.Sleep(ctx, 20*time.Millisecond); stop != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}

@@ -123,7 +123,7 @@ func (s *starter) openSockets(ctx context.Context) (sockets []*os.File, moved bo
 	sockets, port, err := openSockets(s.state)
 	// A process that was killed is gone a moment before its sockets are.
 	for end := time.Now().Add(release); errors.Is(err, unix.EADDRINUSE) && time.Now().Before(end); {
-		if stop := sleep(ctx, 20*time.Millisecond); stop != nil {
+		if stop := procs.Sleep(ctx, 20*time.Millisecond); stop != nil {
 			return nil, false, fmt.Errorf("%w (%w)", stop, err)
 		}
 		sockets, port, err = openSockets(s.state)
@@ -226,7 +226,7 @@ func (s *starter) awaitAll(ctx context.Context, all []process) error {
 				return nil
 			}
 		}
-		if stop := sleep(ctx, 10*time.Millisecond); stop != nil {
+		if stop := procs.Sleep(ctx, 10*time.Millisecond); stop != nil {
 			return s.explain(stop, waiting, missing)
 		}
 	}

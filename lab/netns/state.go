@@ -14,6 +14,7 @@ import (
 
 	"proxylab/lab"
 	"proxylab/lab/controlplane"
+	"proxylab/lab/procs"
 )
 
 // rootDir holds one directory for each lab, and the locks of those that are being made or removed.
@@ -114,7 +115,7 @@ func flock(ctx context.Context, f *os.File, waiting *func()) error {
 			(*waiting)()
 			*waiting = nil
 		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := procs.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -127,16 +128,4 @@ func isAt(f *os.File, path string) bool {
 	}
 	there, err := os.Stat(path)
 	return err == nil && os.SameFile(have, there)
-}
-
-// sleep returns the context's error if it ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

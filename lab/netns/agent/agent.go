@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"proxylab/lab/netns/fabric"
+	"proxylab/lab/procs"
 )
 
 // Config says which nodes the agent is. Their network must be there.
@@ -113,7 +114,7 @@ func (a *agent) keepNode(ctx context.Context, n fabric.Node) {
 				return false
 			}
 			a.log.Warn("cannot "+what+", trying again", "node", n.Name, "error", err)
-			if !sleep(ctx, 200*time.Millisecond) {
+			if procs.Sleep(ctx, 200*time.Millisecond) != nil {
 				return false
 			}
 		}
@@ -124,7 +125,7 @@ func (a *agent) keepNode(ctx context.Context, n fabric.Node) {
 	}
 	a.log.Info("node is registered", "node", n.Name)
 	for {
-		if !retry("renew lease", func() error { return renew(ctx, a.client, n, node.UID) }) || !sleep(ctx, renewEvery) {
+		if !retry("renew lease", func() error { return renew(ctx, a.client, n, node.UID) }) || procs.Sleep(ctx, renewEvery) != nil {
 			return
 		}
 	}
@@ -240,15 +241,4 @@ func (a *agent) retire(w *worker) bool {
 	}
 	delete(a.workers, w.key)
 	return true
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
