@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	goiptables "github.com/coreos/go-iptables/iptables"
@@ -110,7 +112,7 @@ func (p Programs) Restore(ctx context.Context, input []byte) error {
 	cmd := exec.CommandContext(ctx, p.restore, "--noflush", "--wait="+strconv.Itoa(lockWait))
 	var out bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &out
-	cmd.WaitDelay = time.Second
+	defer bindLife(cmd)()
 	if err := cmd.Run(); err != nil {
 		return NewRestoreError(cmd.Args, input, out.String(), errors.Join(err, ctx.Err()))
 	}
@@ -128,7 +130,7 @@ func (p Programs) Save(ctx context.Context, table string, yield func([]byte) boo
 	cmd := exec.CommandContext(ctx, p.save, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	cmd.WaitDelay = time.Second
+	defer bindLife(cmd)()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.save, err)
@@ -147,6 +149,16 @@ func (p Programs) Save(ctx context.Context, table string, yield func([]byte) boo
 		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return nil
+}
+
+// bindLife has the tool end with this process, also when that is killed: one that is still waiting for the lock would
+// otherwise write, after the next process has started, what the one before wanted. The kernel ties it to the thread that
+// starts the tool, which is therefore kept until the function that is returned is called.
+func bindLife(cmd *exec.Cmd) (release func()) {
+	runtime.LockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = time.Second
+	return runtime.UnlockOSThread
 }
 
 func eachLine(r io.Reader, yield func([]byte) bool) (complete bool, err error) {

@@ -1,0 +1,31 @@
+package iptables
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"proxylab/proxiers/conformance/bed"
+)
+
+// kill -9 at random moments while Services change: every answer is right after the restart, and the clean-up by a process
+// that knows nothing of the ones before leaves nothing.
+func TestKilledAtRandomMoments(t *testing.T) {
+	for _, v := range variants {
+		t.Run(v, func(t *testing.T) {
+			t.Parallel()
+			b := bed.New(t)
+			n := &node{Bed: b, t: t, variant: v}
+			k := bed.Killing{Proxier: v, Times: 10}
+			p := k.Run(b)
+			p.Kill()
+			p.Stop()
+			if err := b.Proxier(v).Cleanup(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if left := n.saves(); strings.Contains(left, "KUBE-") || strings.Contains(left, "PROXYLAB-") {
+				t.Errorf("left:\n%s", left)
+			}
+		})
+	}
+}
