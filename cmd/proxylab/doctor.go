@@ -77,7 +77,8 @@ func examine(ctx context.Context) (findings []finding, labErr error) {
 		}
 		findings = append(findings, f)
 	}
-	return append(findings, backends(ctx)...), nil
+	findings = append(findings, backends(ctx)...)
+	return append(findings, neighbours(ctx)...), nil
 }
 
 // backends says which iptables there are, and what to expect of the one that is used.
