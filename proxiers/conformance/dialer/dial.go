@@ -1,0 +1,222 @@
+package dialer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// once makes one attempt, with its source port given.
+func once(ctx context.Context, r Request, port uint16) (m met) {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	began := time.Now()
+	if r.Network == HTTP {
+		m = get(ctx, r, port)
+		m.took = time.Since(began)
+		return m
+	}
+	f, err := open(ctx, r, port)
+	m.took = time.Since(began)
+	if err != nil {
+		m.err = err
+		return m
+	}
+	defer f.close(r.Abort)
+	if r.Network == UDP {
+		m = f.say(r.Timeout)
+		m.took = time.Since(began)
+		return m
+	}
+	m.pod, m.client = f.pod, f.client
+	return m
+}
+
+// flow is an open connection, or a UDP socket that is connected.
+type flow struct {
+	network string
+	conn    net.Conn
+	reader  *bufio.Reader // nil: datagrams
+	pod     string
+	client  netip.AddrPort
+	said    int
+}
+
+// open connects, and reads who answers where the backend speaks first.
+func open(ctx context.Context, r Request, port uint16) (*flow, error) {
+	conn, err := connect(ctx, r, port)
+	if err != nil {
+		return nil, err
+	}
+	f := &flow{network: r.Network, conn: conn}
+	if r.Network == UDP {
+		return f, nil
+	}
+	f.reader = bufio.NewReader(conn)
+	line, err := f.readLine(r.Timeout)
+	if err == nil {
+		f.pod, f.client, _, err = parse(line)
+	}
+	if err != nil {
+		f.close(true)
+		return nil, err
+	}
+	return f, nil
+}
+
+func connect(ctx context.Context, r Request, port uint16) (net.Conn, error) {
+	if r.Network == SCTP {
+		return connectSCTP(ctx, r.To, r.From, port)
+	}
+	d := net.Dialer{KeepAlive: -1, Control: reuse}
+	if r.From.IsValid() || port != 0 {
+		d.LocalAddr = localAddr(r, port)
+	}
+	network := r.Network
+	if network == HTTP {
+		network = TCP
+	}
+	return d.DialContext(ctx, network, r.To.String())
+}
+
+// localAddr is where a connection starts, as package net wants it: an address that is not given is nil there.
+func localAddr(r Request, port uint16) net.Addr {
+	var ip net.IP
+	if r.From.IsValid() {
+		ip = r.From.AsSlice()
+	}
+	if r.Network == UDP {
+		return &net.UDPAddr{IP: ip, Port: int(port)}
+	}
+	return &net.TCPAddr{IP: ip, Port: int(port)}
+}
+
+// reuse lets a source port be taken that an earlier connection to elsewhere still waits on.
+func reuse(_, _ string, raw syscall.RawConn) error {
+	var set error
+	err := raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+	return errors.Join(err, set)
+}
+
+func (f *flow) readLine(timeout time.Duration) (string, error) {
+	if err := f.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return "", err
+	}
+	line, err := f.reader.ReadString('\n')
+	return strings.TrimSuffix(line, "\n"), err
+}
+
+// say sends something and waits for it to come back, from whomever.
+func (f *flow) say(timeout time.Duration) met {
+	began := time.Now()
+	f.said++
+	text := fmt.Sprintf("question %d", f.said)
+	m := met{pod: f.pod, client: f.client}
+	switch {
+	case f.reader == nil:
+		m.pod, m.client, m.err = f.ask(text, timeout)
+	default:
+		if _, m.err = io.WriteString(f.conn, text+"\n"); m.err == nil {
+			var line string
+			if line, m.err = f.readLine(timeout); m.err == nil && line != text {
+				m.err = fmt.Errorf("%w: sent %q, got back %q", errGarbled, text, line)
+			}
+		}
+	}
+	m.took = time.Since(began)
+	return m
+}
+
+// ask sends a datagram; late answers to earlier ones are skipped.
+func (f *flow) ask(text string, timeout time.Duration) (pod string, client netip.AddrPort, err error) {
+	if err := f.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return "", client, err
+	}
+	// EPERM: a rule of this very place stopped the datagram. Whether it also said so, which is what a refusal differs from
+	// a drop by, comes in as an ICMP error.
+	if _, err := io.WriteString(f.conn, text); err != nil && !errors.Is(err, syscall.EPERM) {
+		return "", client, err
+	}
+	buf := make([]byte, 2048)
+	for {
+		n, err := f.conn.Read(buf)
+		if err != nil {
+			return "", client, err
+		}
+		pod, client, echo, err := parse(string(buf[:n]))
+		if err != nil || echo == text {
+			return pod, client, err
+		}
+	}
+}
+
+func (f *flow) close(abort bool) {
+	if tcp, ok := f.conn.(*net.TCPConn); ok && abort {
+		_ = tcp.SetLinger(0)
+	}
+	_ = f.conn.Close() // the other side may have been faster
+}
+
+// parse splits "<pod> <node> <address:port>[ <payload>]".
+func parse(s string) (pod string, client netip.AddrPort, payload string, err error) {
+	parts := strings.SplitN(s, " ", 4)
+	if len(parts) < 3 {
+		return "", client, "", fmt.Errorf("%w: %.80q", errGarbled, s)
+	}
+	if len(parts) == 4 {
+		payload = parts[3]
+	}
+	client, err = netip.ParseAddrPort(parts[2])
+	if err != nil {
+		return "", client, "", fmt.Errorf("%w: %.80q", errGarbled, s)
+	}
+	return parts[0], netip.AddrPortFrom(client.Addr().Unmap(), client.Port()), payload, nil
+}
+
+// get makes one HTTP request. Who answers is told by a header.
+func get(ctx context.Context, r Request, port uint16) (m met) {
+	path := r.Path
+	if path == "" {
+		path = "/"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.To.String()+path, nil)
+	if err != nil {
+		return met{err: err}
+	}
+	req.Close = true
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return connect(ctx, r, port)
+		},
+	}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return met{err: err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<10))
+	if err != nil {
+		return met{err: err}
+	}
+	m = met{pod: resp.Header.Get("X-Proxylab-Pod"), status: resp.StatusCode, body: string(body)}
+	var said struct{ Client string }
+	if m.pod != "" && unmarshal(body, &said) == nil {
+		m.client, _ = netip.ParseAddrPort(said.Client) // not valid: not told
+	}
+	if m.pod == "" {
+		m.pod = fmt.Sprintf("status %d", m.status)
+	}
+	return m
+}
