@@ -33,6 +33,13 @@ func (e expectationError) Error() string {
 	return fmt.Sprintf("%d of %d expectations did not hold", e.failed, e.total)
 }
 
+// behavioursError says that native proxiers differ in some behaviours.
+type behavioursError struct{ differ, applicable int }
+
+func (e behavioursError) Error() string {
+	return fmt.Sprintf("native proxiers differ in %d of %d applicable behaviours", e.differ, e.applicable)
+}
+
 // exitCode maps an error to the exit code that says what kind it is.
 func exitCode(err error) int {
 	var (
@@ -40,11 +47,12 @@ func exitCode(err error) int {
 		invalid *scenarios.Invalid
 		missing lab.Missing
 		expect  expectationError
+		differ  behavioursError
 	)
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &expect):
+	case errors.As(err, &expect), errors.As(err, &differ):
 		return exitExpectation
 	case errors.As(err, &usage), errors.As(err, &invalid):
 		return exitUsage
