@@ -107,7 +107,7 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 			for k := range unsynced {
 				want.Changed[k] = struct{}{}
 			}
-			fault = rapid.SampledFrom([]fake.Fault{0, 0, 0, fake.FailBefore, fake.FailBetween, fake.FailAfter}).Draw(t, "fault")
+			fault = rapid.SampledFrom([]fake.Fault{0, 0, 0, fake.FailBefore, fake.FailBetween(1), fake.FailBetween(3), fake.FailAfter}).Draw(t, "fault")
 			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
 				w.restart(threshold)
 				want.Full = true

@@ -54,7 +54,7 @@ func TestFailedRestore(t *testing.T) {
 	w := newWorld(t, t.TempDir(), 1000)
 	want := manyServices(5, 2)
 	mustSync(t, w, want)
-	fault := fake.FailBetween
+	fault := fake.FailBetween(1)
 	w.v4.Fault = func([]byte) fake.Fault { return fault }
 	next := replaceEndpoint(want, 1)
 	next.Node.PodCIDRs = nil // both tables have something to write

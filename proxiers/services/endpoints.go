@@ -78,7 +78,7 @@ func (p *ServicePort) choose(all []candidate, node Node) {
 			p.ClusterEndpoints = pick(all, draining, anywhere)
 		}
 	}
-	if p.UsesLocalEndpoints() {
+	if p.UsesLocalEndpoints() || p.HealthCheckNodePort != 0 {
 		p.LocalEndpoints = pick(all, ready, local)
 		if p.LocalEndpoints == nil {
 			p.LocalEndpoints = pick(all, draining, local)

@@ -16,9 +16,9 @@ func (p *ServicePort) UsesClusterEndpoints() bool {
 	return !p.InternalLocal || p.ExternallyAccessible()
 }
 
-// UsesLocalEndpoints says whether any traffic is restricted to endpoints of this node, or a health check counts these.
+// UsesLocalEndpoints says whether any traffic is restricted to endpoints of this node.
 func (p *ServicePort) UsesLocalEndpoints() bool {
-	return p.InternalLocal || p.ExternalLocal && (p.ExternallyAccessible() || p.HealthCheckNodePort != 0)
+	return p.InternalLocal || p.ExternalLocal && p.ExternallyAccessible()
 }
 
 // Equal says whether two ports ask the same of a node. Both may be nil.

@@ -44,7 +44,8 @@ type ServicePort struct {
 	// ClusterEndpoints serve traffic under policy Cluster; LocalEndpoints, those on this node, under policy Local.
 	// Both are already narrowed as KEP-1669 and KEP-2433 say: ready ones; where there is none, those serving while
 	// terminating; hints honoured. Sorted by address, so that equal states compare equal.
-	// A list that no traffic can use (see UsesClusterEndpoints and UsesLocalEndpoints) is nil.
+	// A list that no traffic can use (see UsesClusterEndpoints and UsesLocalEndpoints) is nil, but for LocalEndpoints
+	// that a health check node port counts.
 	ClusterEndpoints []Endpoint
 	LocalEndpoints   []Endpoint
 	// ServingEndpoints are all endpoints, on any node, that still serve: also those that policy, hints or termination

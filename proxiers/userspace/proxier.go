@@ -33,7 +33,10 @@ type Proxier struct {
 	log     *slog.Logger
 	conns   *connections
 	tables  []*tables
-	flows   *conntrack.Tracker
+	addrs   func() []netip.Addr // this node's, each once
+	flows   interface {
+		Sync(context.Context, services.Snapshot) (int, error)
+	}
 
 	mu      sync.Mutex // Sync, Cleanup and Close come from different goroutines at the end
 	closed  bool
@@ -60,7 +63,7 @@ func New(o Options) (*Proxier, error) {
 		o.Log.Info("iptables back end chosen", "backend", backend, "because", reason)
 	}
 	p := &Proxier{backend: backend, log: o.Log, conns: newConnections(), portals: map[services.Key]*portal{},
-		flows:  conntrack.New(conntrack.Options{Log: o.Log}),
+		flows: conntrack.New(conntrack.Options{Log: o.Log}), addrs: localAddrs,
 		places: map[services.Family]place{}, told: map[services.Key]bool{}}
 	for _, f := range []services.Family{services.IPv4, services.IPv6} {
 		t, err := xtables.Open(ctx, f, backend, "nat", "filter")
@@ -124,7 +127,7 @@ func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.Sync
 
 // moved notes what of the node concerns the rules and says whether it changed.
 func (p *Proxier) moved(n services.Node) bool {
-	changed, local := false, localAddrs()
+	changed, local := false, p.addrs()
 	for _, t := range p.tables {
 		at := placeOf(n, t.family, local)
 		changed = changed || p.places[t.family] != at
@@ -250,7 +253,7 @@ func (p *Proxier) flowsOf(want services.Snapshot, keys map[services.Key]struct{}
 			continue
 		}
 		if local == nil {
-			local = localAddrs()
+			local = p.addrs()
 		}
 		with := *sp
 		with.ServingEndpoints = append([]netip.AddrPort{}, sp.ServingEndpoints...)

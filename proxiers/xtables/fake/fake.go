@@ -23,6 +23,7 @@ type Tables struct {
 	mu     sync.Mutex
 	tables map[string]table
 	inputs []string
+	saves  int
 
 	// Fault, if not nil, is asked before each restore and may have it fail.
 	Fault func(input []byte) Fault
@@ -32,11 +33,16 @@ type Tables struct {
 type Fault int
 
 const (
-	NoFault     Fault = iota
-	FailBefore        // nothing is done, as with a lock that is held
-	FailBetween       // the first table is committed, the others are not
-	FailAfter         // all is done, but the tool is killed before it can say so
+	NoFault    Fault = iota
+	FailBefore       // nothing is done, as with a lock that is held
+	FailAfter        // all is done, but the tool is killed before it can say so
+
+	failBetween // the number of commits is added to it
 )
+
+// FailBetween is a failure after a number of commits: those are done, the rest is not. An input with no more of them
+// does not fail.
+func FailBetween(commits int) Fault { return failBetween + Fault(commits) }
 
 type table map[string]*chain
 
@@ -92,7 +98,7 @@ func (t *Tables) Restore(_ context.Context, input []byte) error {
 	if fault == FailBefore {
 		return refusal(input, 0, "Another app is currently holding the xtables lock")
 	}
-	r := restore{tables: t.tables, once: fault == FailBetween}
+	r := restore{tables: t.tables, limit: int(max(fault-failBetween, 0))}
 	for i, line := range bytes.Split(input, []byte("\n")) {
 		if why := r.line(string(line)); why != "" {
 			return refusal(input, i+1, why)
@@ -114,8 +120,18 @@ func (t *Tables) Inputs() []string {
 	return slices.Clone(t.inputs)
 }
 
+// Saves is how often Save was called.
+func (t *Tables) Saves() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.saves
+}
+
 // Save is iptables-save: kernel's chains first, then the others by name.
 func (t *Tables) Save(_ context.Context, only string, yield func([]byte) bool) error {
+	t.mu.Lock()
+	t.saves++
+	t.mu.Unlock()
 	for _, line := range t.lines(only) {
 		if !yield([]byte(line)) {
 			return nil

@@ -10,7 +10,7 @@ type restore struct {
 	tables map[string]table
 	name   string // the table being edited; empty: none
 	work   table
-	once   bool // fail after the first COMMIT
+	limit  int // fail after so many COMMITs; 0: never
 	done   int
 }
 
@@ -45,7 +45,7 @@ func (r *restore) begin(name string) string {
 	if r.name != "" {
 		return "COMMIT expected"
 	}
-	if r.once && r.done > 0 {
+	if r.limit > 0 && r.done >= r.limit {
 		return "line failed"
 	}
 	t, ok := r.tables[name]
@@ -161,7 +161,7 @@ func (r *restore) check(rule string) string {
 	if p.target != "" && !extensions[p.target] && r.work[p.target] == nil {
 		return "Couldn't load target `" + p.target + "':No such file or directory"
 	}
-	if (p.target == "DNAT" || p.target == "MASQUERADE") && r.name != "nat" {
+	if (p.target == "DNAT" || p.target == "REDIRECT" || p.target == "MASQUERADE") && r.name != "nat" {
 		return p.target + ": only valid in nat table"
 	}
 	if p.target == "REJECT" && r.name != "filter" {
@@ -171,7 +171,7 @@ func (r *restore) check(rule string) string {
 }
 
 var extensions = map[string]bool{"ACCEPT": true, "DROP": true, "RETURN": true, "REJECT": true, "MARK": true,
-	"MASQUERADE": true, "DNAT": true}
+	"MASQUERADE": true, "DNAT": true, "REDIRECT": true}
 
 func target(rule string) string {
 	p, err := parse(rule)

@@ -13,6 +13,7 @@ type rule struct {
 	chance     float64 // of statistic; 0: no such match
 	target     string
 	to         netip.AddrPort // DNAT
+	toPort     uint16         // REDIRECT
 	set, mask  uint32         // MARK --set-xmark
 	records    string         // recent --set
 }
@@ -98,8 +99,16 @@ func (p *parser) step(word string) error {
 		var err error
 		p.rule.chance, err = strconv.ParseFloat(p.take(), 64)
 		return err
+	case "--ctorigdst":
+		a, err := netip.ParseAddr(p.take())
+		p.when(func(s *state) bool { return s.Dst.Addr() == a })
+		return err
 	case "-j":
 		p.rule.target = p.take()
+	case "--to-ports":
+		n, err := strconv.ParseUint(p.take(), 10, 16)
+		p.rule.toPort = uint16(n)
+		return err
 	case "--to-destination":
 		var err error
 		p.rule.to, err = netip.ParseAddrPort(p.take())

@@ -34,6 +34,19 @@ type state struct {
 
 func (s *state) isLocal(a netip.Addr) bool { return a.IsLoopback() || slices.Contains(s.Local, a) }
 
+// here is an address of the node in the packet's family.
+func (s *state) here() netip.Addr {
+	for _, a := range s.Local {
+		if a.Is4() == s.dst.Addr().Is4() && !s.FromNode {
+			return a
+		}
+	}
+	if s.dst.Addr().Is4() {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return netip.IPv6Loopback()
+}
+
 func (s *state) inState(states []string) bool {
 	return slices.Contains(states, "NEW") || s.dnat && slices.Contains(states, "DNAT")
 }
@@ -131,6 +144,8 @@ func (r rule) act(s *state) {
 		s.mark = s.mark&^r.mask ^ r.set
 	case "DNAT":
 		s.dst, s.dnat, s.verdict = r.to, true, "translated"
+	case "REDIRECT":
+		s.dst, s.dnat, s.verdict = netip.AddrPortFrom(s.here(), r.toPort), true, "translated"
 	case "MASQUERADE":
 		s.masq, s.verdict = true, "translated"
 	case "ACCEPT":
