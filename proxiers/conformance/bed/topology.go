@@ -73,7 +73,8 @@ func (w *wiring) pending() (what []string, err error) {
 	links, err := w.LinkList()
 	if err == nil {
 		for _, l := range links {
-			if a := l.Attrs(); a.Name != "lo" && a.OperState != netlink.OperUp {
+			// Kernels with tunnels built in have a link for them in every namespace, which stays down.
+			if a := l.Attrs(); a.Name != "lo" && a.Flags&net.FlagUp != 0 && a.OperState != netlink.OperUp {
 				what = append(what, a.Name)
 			}
 		}
