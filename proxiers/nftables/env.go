@@ -1,0 +1,96 @@
+package nftables
+
+import (
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"proxylab/proxiers/services"
+)
+
+// masqMark is the packet mark for masquerading, kube-proxy's default bit 14. During a switch both tables are in place, and
+// whichever masquerades first takes the mark away.
+const masqMark = "0x4000"
+
+// sysctlTCPLiberal makes conntrack call fewer packets INVALID.
+const sysctlTCPLiberal = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal"
+
+// env is what rules and elements depend on besides the Services.
+type env struct {
+	v6         bool
+	podCIDR    netip.Prefix // not valid: unknown, then nothing counts as pod or as off-cluster traffic
+	nodeAddrs  []netip.Addr
+	tcpLiberal bool // INVALID packets are not dropped
+}
+
+func (e env) equal(o env) bool {
+	return e.v6 == o.v6 && e.podCIDR == o.podCIDR && e.tcpLiberal == o.tcpLiberal && slices.Equal(e.nodeAddrs, o.nodeAddrs)
+}
+
+// forNode narrows what the API says of the node to one family. Kubernetes gives a node one pod CIDR per family.
+func (e env) forNode(node services.Node) env {
+	e.podCIDR, e.nodeAddrs = netip.Prefix{}, nil
+	for _, p := range node.PodCIDRs {
+		if p.Addr().Is6() == e.v6 && !e.podCIDR.IsValid() {
+			e.podCIDR = p.Masked()
+		}
+	}
+	for _, a := range node.Addresses {
+		if a.Is6() == e.v6 {
+			e.nodeAddrs = append(e.nodeAddrs, a)
+		}
+	}
+	return e
+}
+
+// mayHairpin: could a connection from this endpoint come back to it through this node with both addresses the same?
+func (e env) mayHairpin(ep services.Endpoint) bool {
+	a := ep.Addr.Addr()
+	return ep.Local || !e.podCIDR.IsValid() || e.podCIDR.Contains(a) || slices.Contains(e.nodeAddrs, a)
+}
+
+// ip is how nft calls the family.
+func (e env) ip() string {
+	if e.v6 {
+		return "ip6"
+	}
+	return "ip"
+}
+
+func (e env) addrType() string {
+	if e.v6 {
+		return "ipv6_addr"
+	}
+	return "ipv4_addr"
+}
+
+// anyAddr stands for every address of the node in the destination of a node port.
+func (e env) anyAddr() netip.Addr {
+	if e.v6 {
+		return netip.IPv6Unspecified()
+	}
+	return netip.IPv4Unspecified()
+}
+
+// destination is the expression for a packet's destination, respectively for the node port it is sent to.
+func (e env) destination(nodePort bool) string {
+	s := e.ip() + " daddr"
+	if nodePort {
+		s += " & " + e.anyAddr().String()
+	}
+	return s + " . meta l4proto . th dport"
+}
+
+func (e env) notLoopback() string {
+	if e.v6 {
+		return "ip6 daddr != ::1"
+	}
+	return "ip daddr != 127.0.0.0/8"
+}
+
+func tcpLiberal() bool {
+	data, err := os.ReadFile(sysctlTCPLiberal)
+	v := strings.TrimSpace(string(data))
+	return err == nil && v != "" && v != "0"
+}
