@@ -80,3 +80,42 @@ func TestKernelHoldsWhatTheFakeHolds(t *testing.T) {
 func web0(name string, vip byte, pods ...string) bed.Service {
 	return bed.Service{Name: name, Port: "http", IP: bed.VIPs(vip), Pods: pods}
 }
+
+// The real tools and the real kernel end up with the same rules by increments as from scratch.
+func TestKernelByIncrements(t *testing.T) {
+	for _, v := range variants {
+		t.Run(v, func(t *testing.T) {
+			t.Parallel()
+			b := bed.New(t, bed.Pods(0, 0))
+			n := &node{Bed: b, t: t, variant: v}
+			harm := func(lines ...string) func() {
+				return func() {
+					for _, l := range lines { // what is not there cannot be harmed
+						_, _ = b.Exec(bed.Node, l, n.tool("restore"), "--noflush")
+					}
+				}
+			}
+			bed.Replay{Proxier: v, Sequences: 6, State: func() string { return canonical(n.saved()) }, Harm: []func(){
+				harm("*nat\n-F KUBE-SERVICES\nCOMMIT\n"), harm("*nat\n-F PREROUTING\nCOMMIT\n", "*filter\n-F KUBE-SERVICES\nCOMMIT\n"),
+				harm("*filter\n-F FORWARD\nCOMMIT\n", "*filter\n-X KUBE-PROXY-CANARY\nCOMMIT\n"),
+				func() {
+					if err := b.HoldXtablesLock(200 * time.Millisecond); err != nil {
+						t.Error(err)
+					}
+				},
+			}}.Run(b)
+		})
+	}
+}
+
+// saved is what the back end in use has in the tables of this proxier.
+func (n *node) saved() string {
+	var out strings.Builder
+	backend, _, _ := strings.Cut(n.variant, "/")
+	for _, f := range []services.Family{services.IPv4, services.IPv6} {
+		for _, table := range []string{tableNat, tableFilter} {
+			out.WriteString(comparable(n.MustExec(bed.Node, xtables.Command(f, backend, "save"), "-t", table)) + "\n")
+		}
+	}
+	return out.String()
+}

@@ -61,17 +61,17 @@ func (w *world) restart(threshold int) {
 	}
 }
 
-func (w *world) text() string { return canonical(w.v4) + canonical(w.v6) }
+func (w *world) text() string { return canonical(w.v4.Text()) + canonical(w.v6.Text()) }
 
-// canonical is the tables' text with the rules of the shared chains sorted, because their order depends on history. The
+// canonical is tables' text with the rules of the shared chains sorted, because their order depends on history. The
 // last rule of nat KUBE-SERVICES keeps its place.
-func canonical(t *fake.Tables) string {
+func canonical(text string) string {
 	var out, run []string
 	flush := func() {
 		slices.Sort(run)
 		out, run = append(out, run...), run[:0]
 	}
-	for line := range strings.Lines(t.Text()) {
+	for line := range strings.Lines(text) {
 		shared := false
 		for _, name := range sharedNames {
 			shared = shared || strings.HasPrefix(line, "-A "+name+" ")

@@ -28,7 +28,7 @@ func newTestFront(t *testing.T, proto corev1.Protocol, family services.Family) (
 	t.Helper()
 	conns := newConnections()
 	f, err := newFront(services.Key{Namespace: "test", Service: "web", Protocol: proto, Family: family}, conns,
-		slog.New(slog.DiscardHandler))
+		slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func backend(t *testing.T, serve func(*net.TCPConn)) netip.AddrPort {
 // closedPort is an address where nobody listens, and nobody will.
 func closedPort(t *testing.T) netip.AddrPort {
 	t.Helper()
-	h, err := hold(corev1.ProtocolTCP, services.IPv4)
+	h, err := hold(corev1.ProtocolTCP, services.IPv4, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestHoldersDoNotCollide(t *testing.T) {
 	for _, proto := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP} {
 		var ports []uint16
 		for range 500 {
-			h, err := hold(proto, services.IPv4)
+			h, err := hold(proto, services.IPv4, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -325,5 +325,33 @@ func until(t *testing.T, done func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatal("never")
 		}
+	}
+}
+
+// A port that an earlier process's rules still lead to is nobody's.
+func TestPortsToAvoidAreNotHeld(t *testing.T) {
+	even := map[uint16]bool{}
+	for n := 0; n < 1<<16; n += 2 {
+		even[uint16(n)] = true
+	}
+	for range 20 {
+		for _, proto := range protocols {
+			h, err := hold(proto, services.IPv4, even)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.close()
+			if h.port%2 == 0 {
+				t.Errorf("%s port %d is held", proto, h.port)
+			}
+		}
+	}
+	all := map[uint16]bool{}
+	for n := range 1 << 16 {
+		all[uint16(n)] = true
+	}
+	if h, err := hold("TCP", services.IPv4, all); err == nil {
+		h.close()
+		t.Error("no port is allowed, one is held")
 	}
 }

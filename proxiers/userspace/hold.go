@@ -26,7 +26,23 @@ type holder struct {
 	family services.Family
 }
 
-func hold(proto corev1.Protocol, family services.Family) (*holder, error) {
+// maxAvoided bounds how many ports hold looks at.
+const maxAvoided = 1000
+
+// hold reserves a port that is free and not one of those to avoid. What it may not have it keeps until it has found
+// another, or else the kernel might offer it again.
+func hold(proto corev1.Protocol, family services.Family, avoid map[uint16]bool) (*holder, error) {
+	for range maxAvoided {
+		h, err := holdAny(proto, family)
+		if err != nil || !avoid[h.port] {
+			return h, err
+		}
+		defer h.close()
+	}
+	return nil, fmt.Errorf("hold a %s port: rules of an earlier process lead to each of %d free ones", proto, maxAvoided)
+}
+
+func holdAny(proto corev1.Protocol, family services.Family) (*holder, error) {
 	h := &holder{udp: proto == corev1.ProtocolUDP, family: family}
 	domain, kind := unix.AF_INET, unix.SOCK_STREAM
 	if family == services.IPv6 {

@@ -30,8 +30,9 @@ type portal struct {
 	cluster, local *front // nil: no traffic would use it
 }
 
-// update makes the portal match the port, and returns how many UDP flows were ended because their endpoint is gone.
-func (p *portal) update(sp *services.ServicePort, c *connections, log *slog.Logger) (dropped int, err error) {
+// update makes the portal match the port, with fronts from newFront, and returns how many UDP flows were ended because
+// their endpoint is gone.
+func (p *portal) update(sp *services.ServicePort, newFront func() (*front, error)) (dropped int, err error) {
 	for _, f := range []struct {
 		at        **front
 		wanted    bool
@@ -45,7 +46,7 @@ func (p *portal) update(sp *services.ServicePort, c *connections, log *slog.Logg
 			continue
 		}
 		if *f.at == nil {
-			made, failed := newFront(sp.Key, c, log)
+			made, failed := newFront()
 			if failed != nil {
 				err = errors.Join(err, failed)
 				continue
@@ -79,8 +80,9 @@ func (p *portal) close() {
 	}
 }
 
-func newFront(key services.Key, c *connections, log *slog.Logger) (*front, error) {
-	h, err := hold(key.Protocol, key.Family)
+// newFront reserves a local port, not one of those to avoid.
+func newFront(key services.Key, c *connections, log *slog.Logger, avoid map[uint16]bool) (*front, error) {
+	h, err := hold(key.Protocol, key.Family, avoid)
 	if err != nil {
 		return nil, err
 	}

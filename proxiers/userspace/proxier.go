@@ -43,7 +43,10 @@ type Proxier struct {
 	portals map[services.Key]*portal
 	places  map[services.Family]place
 	synced  bool // the mirror of the rules is right
-	told    map[services.Key]bool
+	// stale are the local ports that rules of an earlier process lead to, until they are replaced: whoever is sent there
+	// must not meet another Service. Nil until they were looked for.
+	stale map[uint16]bool
+	told  map[services.Key]bool
 }
 
 var _ runner.Proxier = (*Proxier)(nil)
@@ -108,6 +111,9 @@ func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.Sync
 	full := want.Full || !p.synced || moved
 	p.synced = false
 	report := runner.SyncReport{Full: full}
+	if err := p.findStale(ctx); err != nil {
+		return report, err
+	}
 	dropped, err := p.open(want, p.affected(want, full))
 	report.StaleFlows = dropped
 	err = errors.Join(err, p.write(ctx, want, p.affected(want, full), full))
@@ -115,7 +121,7 @@ func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.Sync
 		return report, err
 	}
 	p.release(want)
-	p.synced = true
+	p.synced, p.stale = true, map[uint16]bool{}
 	report.Objects = p.objects(want)
 	removed, err := p.flows.Sync(ctx, p.flowsOf(want, p.affected(want, full), full))
 	report.StaleFlows += removed
@@ -123,6 +129,21 @@ func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.Sync
 		return report, fmt.Errorf("remove stale UDP flows: %w", err)
 	}
 	return report, nil
+}
+
+// findStale looks, once, for rules of an earlier process.
+func (p *Proxier) findStale(ctx context.Context) error {
+	if p.stale != nil {
+		return nil
+	}
+	stale := map[uint16]bool{}
+	for _, t := range p.tables {
+		if err := t.targets(ctx, stale); err != nil {
+			return err
+		}
+	}
+	p.stale = stale
+	return nil
 }
 
 // moved notes what of the node concerns the rules and says whether it changed.
@@ -174,7 +195,7 @@ func (p *Proxier) open(want services.Snapshot, keys map[services.Key]struct{}) (
 		if p.portals[k] == nil {
 			p.portals[k] = &portal{}
 		}
-		n, failed := p.portals[k].update(sp, p.conns, p.log)
+		n, failed := p.portals[k].update(sp, func() (*front, error) { return newFront(k, p.conns, p.log, p.stale) })
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("service %s: %w", name(k), failed))
 		}

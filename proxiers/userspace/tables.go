@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"proxylab/proxiers/services"
@@ -98,6 +99,25 @@ func (t *tables) batch(changes []change, full bool) []byte {
 		}
 	}
 	return b.Bytes()
+}
+
+// targets adds the local ports that rules in our chains lead to.
+func (t *tables) targets(ctx context.Context, ports map[uint16]bool) error {
+	err := t.tool.Save(ctx, "nat", func(line []byte) bool {
+		fields := strings.Fields(string(line))
+		if len(fields) < 2 || fields[0] != "-A" || !isOurs(fields[1]) {
+			return true
+		}
+		last := fields[len(fields)-1] // of "--to-ports 4711" or "--to-destination 10.10.0.11:4711"
+		if n, err := strconv.ParseUint(last[strings.LastIndexByte(last, ':')+1:], 10, 16); err == nil {
+			ports[uint16(n)] = true
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("look for rules of an earlier process: %w", err)
+	}
+	return nil
 }
 
 // count is the number of rules, jumps included.

@@ -4,14 +4,18 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"proxylab/proxiers/conformance/bed"
 	"proxylab/proxiers/services"
 	"proxylab/proxiers/services/servicestest"
 	"proxylab/proxiers/xtables/fake"
@@ -45,6 +49,19 @@ func (w *world) restart() {
 }
 
 func (w *world) text() string { return canonical(w.v4.Text()) + canonical(w.v6.Text()) }
+
+// leads are the local ports that any rule leads to.
+func (w *world) leads(t *rapid.T) map[uint16]bool {
+	ports := map[uint16]bool{}
+	for _, m := range portNumber.FindAllStringSubmatch(w.v4.Text()+w.v6.Text(), -1) {
+		n, err := strconv.ParseUint(m[2], 10, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[uint16(n)] = true
+	}
+	return ports
+}
 
 var portNumber = regexp.MustCompile(`(--to-ports |--to-destination \S+:)(\d+)`)
 
@@ -133,7 +150,11 @@ func TestTrackedChangesEqualFromScratch(t *testing.T) {
 			err := pass(full)
 			full = err != nil // as the runner does
 			if rapid.IntRange(0, 5).Draw(t, "crash") == 0 {
+				before := w.leads(t)
 				w.restart()
+				if err := w.findStale(context.Background()); err != nil || !maps.Equal(w.stale, before) {
+					t.Fatalf("%v: rules lead to %v, known are %v", err, before, w.stale)
+				}
 				full = true
 			} else if err == nil {
 				compare(t, w, api.FromScratch())
@@ -162,5 +183,42 @@ func compare(t *rapid.T, w *world, want services.Snapshot) {
 		if got[what] != n {
 			t.Fatalf("objects by increments %v, from scratch %v", got, report.Objects)
 		}
+	}
+}
+
+// The real tools and the real kernel end up with the same rules by increments as from scratch.
+func TestKernelByIncrements(t *testing.T) {
+	for _, backend := range []string{"legacy", "nft"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			b := bed.New(t, bed.Pods(0, 0))
+			state := func() string {
+				var all strings.Builder
+				for _, tool := range []string{"iptables-", "ip6tables-"} {
+					for _, table := range []string{"nat", "filter"} {
+						for line := range strings.Lines(b.MustExec(bed.Node, tool+backend+"-save", "-t", table)) {
+							if strings.HasPrefix(line, ":") {
+								line, _, _ = strings.Cut(line, " [")
+								line += "\n"
+							}
+							if !strings.HasPrefix(line, "#") {
+								all.WriteString(line)
+							}
+						}
+					}
+				}
+				return canonical(all.String())
+			}
+			bed.Replay{Proxier: backend, Sequences: 6, State: state, Harm: []func(){
+				func() { // what is not there cannot be harmed
+					_, _ = b.Exec(bed.Node, "*nat\n-F "+chainPortals+"\nCOMMIT\n", "iptables-"+backend+"-restore", "--noflush")
+				},
+				func() {
+					if err := b.HoldXtablesLock(200 * time.Millisecond); err != nil {
+						t.Error(err)
+					}
+				},
+			}}.Run(b)
+		})
 	}
 }
