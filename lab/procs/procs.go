@@ -37,6 +37,8 @@ type Spec struct {
 	NetNS, MountNS string
 	// Detached: it outlives this process and does not get the terminal's signals.
 	Detached bool
+	// Bound: the kernel kills it when this process ends, however this process ends.
+	Bound bool
 }
 
 // Start starts the command inside its namespaces. The caller waits for it.
@@ -53,11 +55,39 @@ func Start(s Spec) error {
 	} else {
 		s.Cmd.SysProcAttr.Setpgid = true
 	}
-	// A child inherits the namespaces of the thread that forks it.
-	if err := ns.Throwaway(func() error { return startHere(s) }); err != nil {
+	start := func() error {
+		// A child inherits the namespaces of the thread that forks it.
+		return ns.Throwaway(func() error { return startHere(s) })
+	}
+	if s.Bound {
+		start = func() error { return startBound(s) }
+	}
+	if err := start(); err != nil {
 		return fmt.Errorf("start %s of lab %s: %w", s.Part, s.Lab, err)
 	}
 	return nil
+}
+
+// startBound starts it from a thread that lives for as long as the child does: the kernel's "signal when the parent
+// dies" means the thread that forked.
+func startBound(s Spec) error {
+	s.Cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	started := make(chan error, 1)
+	go func() {
+		_ = ns.Throwaway(func() error {
+			err := startHere(s)
+			started <- err
+			if err != nil {
+				return err
+			}
+			// Whoever called Start takes the status; here it is only looked at. ECHILD: it is taken already.
+			for errors.Is(unix.Waitid(unix.P_PID, s.Cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+				continue
+			}
+			return nil
+		})
+	}()
+	return <-started
 }
 
 func startHere(s Spec) error {
