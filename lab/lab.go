@@ -69,6 +69,9 @@ type Process interface {
 type ProxierSpec struct {
 	Name          string // "iptables", "kube-proxy/nftables", ...
 	Backend       string // iptables back end: "legacy", "nft", "" (the machine's own)
+	Scheduler     string // of IPVS; "": the proxier's default
+	Fallback      string // proxier that runs where the node cannot run the named one; "": none
+	TakenOverBy   string // for CleanupProxier: the proxier that runs now, whose rules stay; "": none
 	MinSyncPeriod time.Duration
 	SyncPeriod    time.Duration
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"proxylab/proxiers/iptables"
+	"proxylab/proxiers/ipvs"
 	"proxylab/proxiers/kubeproxy"
 	"proxylab/proxiers/runner"
 	"proxylab/proxiers/userspace"
@@ -39,6 +40,7 @@ func All() []Info {
 	return []Info{
 		{"userspace", "userspace", true, "a port per Service port, connections carried by the process, as kube-proxy's first mode"},
 		{"iptables", "iptables", true, "NAT rules by iptables-restore, with kube-proxy's chain names"},
+		{"ipvs", "ipvs", true, "IPVS virtual servers on kube-ipvs0 and ipsets, with kube-proxy's names"},
 		{upstream + "iptables", "iptables", false, "the real kube-proxy in mode iptables"},
 		{upstream + "nftables", "nftables", false, "the real kube-proxy in mode nftables"},
 		{upstream + "ipvs", "ipvs", false, "the real kube-proxy in mode ipvs"},
@@ -67,12 +69,29 @@ type Options struct {
 	MinSyncPeriod time.Duration
 	SyncPeriod    time.Duration
 	Backend       string    // of iptables: "legacy", "nft", "auto"
+	Scheduler     string    // of IPVS, one of ipvs.Schedulers; empty: its default
+	Fallback      string    // proxier to run where this machine cannot run the named one; empty: none
+	TakenOverBy   string    // for Cleanup: the proxier that runs now, whose rules stay; empty: none
 	Reports       io.Writer // one runner.Report as a JSON line per sync
 	Log           *slog.Logger
 }
 
-// Run runs a proxier in the network namespace of this process until ctx ends. Its rules stay.
+// Run runs a proxier in the network namespace of this process until ctx ends. Its rules stay. Where there is a fallback,
+// which one runs is decided first (Choose), and said in the log and in every report.
 func Run(ctx context.Context, o Options) error {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Fallback != "" {
+		name, refusal, err := Choose(ctx, o)
+		if err != nil {
+			return err
+		}
+		if refusal != nil {
+			o.Log.Warn("the proxier asked for cannot run here, its fallback runs in its place", "asked", o.Name, "runs", name, "because", refusal)
+			o.Name = name
+		}
+	}
 	info, err := Lookup(o.Name)
 	if err != nil {
 		return err
@@ -80,7 +99,7 @@ func Run(ctx context.Context, o Options) error {
 	if !info.Native {
 		return kubeproxy.Run(ctx, kubeproxy.Options{
 			Mode: info.Mode, Node: o.Node, Kubeconfig: o.Kubeconfig, MinSyncPeriod: o.MinSyncPeriod,
-			SyncPeriod: o.SyncPeriod, Backend: o.Backend, Reports: o.Reports, Log: o.Log,
+			SyncPeriod: o.SyncPeriod, Backend: o.Backend, Scheduler: o.Scheduler, Reports: o.Reports, Log: o.Log,
 		})
 	}
 	p, closeProxier, err := native(info, o)
@@ -93,7 +112,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	return runner.Run(ctx, runner.Config{
-		Proxier: p, Mode: info.Mode, Node: o.Node, Client: client, MinSyncPeriod: o.MinSyncPeriod,
+		Proxier: p, Name: info.Name, Mode: info.Mode, Node: o.Node, Client: client, MinSyncPeriod: o.MinSyncPeriod,
 		SyncPeriod: o.SyncPeriod, Reports: o.Reports, Log: o.Log,
 	})
 }
@@ -103,6 +122,9 @@ func native(info Info, o Options) (p Proxier, end func(), err error) {
 	switch info.Name {
 	case "iptables":
 		p, err := iptables.New(iptables.Options{Backend: o.Backend, Log: o.Log})
+		return p, func() {}, err
+	case "ipvs":
+		p, err := ipvs.New(ipvs.Options{Scheduler: o.Scheduler, Backend: o.Backend, Log: o.Log})
 		return p, func() {}, err
 	case "userspace":
 		p, err := userspace.New(userspace.Options{Backend: o.Backend, Log: o.Log})
@@ -115,28 +137,71 @@ func native(info Info, o Options) (p Proxier, end func(), err error) {
 	return nil, nil, fmt.Errorf("proxier %q is not one of ours", info.Name)
 }
 
-// Cleanup removes from this network namespace all that proxiers of the named one's mode left in it, and says what of it
-// is still there.
+// Cleanup removes from this network namespace all that proxiers of the named one's mode, and of its fallback's, left in
+// it, and says what of it is still there. What the proxier in TakenOverBy needs stays: its own mode, and of the modes
+// iptables and ipvs the chains that both have, which the one that runs has written.
 func Cleanup(ctx context.Context, o Options) (leftovers []string, err error) {
-	info, err := Lookup(o.Name)
-	if err != nil {
-		return nil, err
-	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	switch info.Mode {
-	case "userspace":
-		err = userspace.Cleanup(ctx, o.Log)
-	case "iptables":
-		err = iptables.Cleanup(ctx, o.Log)
-	case "ipvs": // whose chains jump to those that it shares with mode iptables
-		err = errors.Join(cleanupIPVS(ctx), iptables.Cleanup(ctx, o.Log))
-	default:
-		err = kubeproxy.Cleanup(ctx, info.Mode)
+	now := ""
+	if info, err := Lookup(o.TakenOverBy); err == nil {
+		now = info.Mode
+	} else if o.TakenOverBy != "" {
+		return nil, err
 	}
-	leftovers, leftErr := Leftovers(ctx, info.Mode)
+	var errs []error
+	var done []string
+	for _, name := range []string{o.Name, o.Fallback} {
+		if name == "" {
+			continue
+		}
+		info, err := Lookup(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if info.Mode == now || slices.Contains(done, info.Mode) {
+			continue
+		}
+		done = append(done, info.Mode)
+		left, err := cleanupMode(ctx, info.Mode, now, o.Log)
+		leftovers, errs = append(leftovers, left...), append(errs, err)
+	}
+	return leftovers, errors.Join(errs...)
+}
+
+func cleanupMode(ctx context.Context, mode, now string, log *slog.Logger) (leftovers []string, err error) {
+	switch {
+	case mode == "userspace":
+		err = userspace.Cleanup(ctx, log)
+	case mode == "iptables" && now == "ipvs":
+		err = cleanupIPTablesUnderIPVS(ctx, log)
+	case mode == "iptables":
+		err = iptables.Cleanup(ctx, log)
+	case mode == "ipvs" && now == "iptables":
+		err = ipvs.Cleanup(ctx, true, log)
+	case mode == "ipvs": // rules of mode iptables may lead to chains that it shares
+		err = errors.Join(ipvs.Cleanup(ctx, false, log), iptables.Cleanup(ctx, log))
+	default:
+		err = kubeproxy.Cleanup(ctx, mode)
+	}
+	leftovers, leftErr := Leftovers(ctx, mode)
+	if mode == "iptables" && now == "ipvs" || mode == "ipvs" && now == "iptables" {
+		leftovers = slices.DeleteFunc(leftovers, isShared)
+	}
 	return leftovers, errors.Join(err, leftErr)
+}
+
+// isShared says whether a leftover is a chain that the modes iptables and ipvs both have.
+func isShared(leftover string) bool {
+	words := strings.Fields(leftover)
+	return len(words) == 3 && ipvs.IsSharedChain(words[2])
+}
+
+// cleanupIPTablesUnderIPVS removes what mode iptables alone has, while ipvs runs in chains of the same names.
+func cleanupIPTablesUnderIPVS(ctx context.Context, log *slog.Logger) error {
+	return errors.Join(ipvs.RemoveOtherMode(ctx, log), iptables.CleanupExcept(ctx, ipvs.IsSharedChain, log))
 }
 
 // Leftovers says what a mode has in this network namespace, one entry for each thing, such as
@@ -153,7 +218,7 @@ func Leftovers(ctx context.Context, mode string) ([]string, error) {
 	if mode != "ipvs" {
 		return nil, fmt.Errorf("there is no mode %q", mode)
 	}
-	own, err := ipvsLeftovers(ctx)
+	own, err := ipvs.Leftovers(ctx)
 	shared, sharedErr := iptables.Leftovers(ctx)
 	return slices.Concat(own, shared), errors.Join(err, sharedErr)
 }
@@ -161,19 +226,46 @@ func Leftovers(ctx context.Context, mode string) ([]string, error) {
 // Preflight says what this machine lacks for a proxier, with the remedy, by trying the real thing in a network namespace
 // that is gone afterwards. It needs root.
 func Preflight(ctx context.Context, name, backend string) error {
-	info, err := Lookup(name)
+	return preflight(ctx, Options{Name: name, Backend: backend})
+}
+
+func preflight(ctx context.Context, o Options) error {
+	info, err := Lookup(o.Name)
 	if err != nil {
 		return err
 	}
 	mode := info.Mode
+	if mode == "ipvs" { // both the native one and kube-proxy need the same of the kernel
+		if err := ipvs.Preflight(ctx, o.Scheduler); err != nil {
+			return fmt.Errorf("proxier %s: %w", o.Name, err)
+		}
+	}
 	if mode == "userspace" { // its redirects are iptables rules
 		mode = "iptables"
 	}
-	if err := kubeproxy.Preflight(ctx, mode, backend); err != nil {
+	if err := kubeproxy.Preflight(ctx, mode, o.Backend); err != nil {
 		if inner := errors.Unwrap(err); inner != nil { // it names the mode of kube-proxy that was tried
 			err = inner
 		}
-		return fmt.Errorf("proxier %s: %w", name, err)
+		return fmt.Errorf("proxier %s: %w", o.Name, err)
 	}
 	return nil
+}
+
+// Choose says which proxier these options come to on this machine: the named one or, if that cannot run here, its
+// fallback; then refusal says why. The error is that neither can.
+func Choose(ctx context.Context, o Options) (name string, refusal, err error) {
+	refusal = preflight(ctx, o)
+	if refusal == nil {
+		return o.Name, nil, nil
+	}
+	if o.Fallback == "" || o.Fallback == o.Name {
+		return "", nil, refusal
+	}
+	other := o
+	other.Name = o.Fallback
+	if err := preflight(ctx, other); err != nil {
+		return "", nil, errors.Join(refusal, fmt.Errorf("nor can its fallback: %w", err))
+	}
+	return o.Fallback, refusal, nil
 }

@@ -3,6 +3,7 @@ package proxiers
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"proxylab/proxiers/conformance/bed"
+	"proxylab/proxiers/ipvs"
 )
 
 func TestLookup(t *testing.T) {
@@ -46,28 +48,32 @@ func TestPreflightWithoutIPVS(t *testing.T) {
 	if _, err := os.Stat("/proc/net/ip_vs"); err == nil {
 		t.Skip("this kernel has IPVS")
 	}
-	if err := Preflight(t.Context(), "kube-proxy/ipvs", ""); err == nil || !strings.Contains(err.Error(), "ip_vs") {
+	for _, name := range []string{"ipvs", "kube-proxy/ipvs"} {
+		err := Preflight(t.Context(), name, "")
+		if err == nil || !strings.Contains(err.Error(), "modprobe ip_vs") || !strings.Contains(err.Error(), "--fallback iptables") {
+			t.Errorf("%v", err)
+		}
+		runs, refusal, err := Choose(t.Context(), Options{Name: name, Backend: "legacy", Fallback: "iptables"})
+		if err != nil || runs != "iptables" || refusal == nil {
+			t.Errorf("%s: %q, %v, %v", name, runs, refusal, err)
+		}
+	}
+	if _, _, err := Choose(t.Context(), Options{Name: "ipvs", Fallback: "kube-proxy/ipvs"}); err == nil || !strings.Contains(err.Error(), "nor can its fallback") {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestVirtualServers(t *testing.T) {
-	got, err := parseVirtualServers(strings.NewReader(`IP Virtual Server version 1.2.1 (size=4096)
-Prot LocalAddress:Port Scheduler Flags
-  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
-TCP  0A60000A:0050 rr
-  -> 0AF40102:1F90      Masq    1      0          0
-UDP  [fd00:0010:0096:0000:0000:0000:0000:000a]:0035 rr persistent 10800
-FWM  00000001 wlc
-`))
-	want := []string{"virtual server TCP 10.96.0.10:80", "virtual server UDP [fd00:10:96::a]:53"}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, %v", got, err)
-	}
-	for _, bad := range []string{"TCP 0A60000A:zz rr", "TCP nothex:0050 rr", "TCP [x]:0050 rr"} {
-		if _, err := parseVirtualServers(strings.NewReader(bad)); err == nil {
-			t.Errorf("%q passes", bad)
+func TestCleanupSparesWhatTookOver(t *testing.T) {
+	for _, o := range []Options{
+		{Name: "ipvs", TakenOverBy: "kube-proxy/ipvs"}, {Name: "iptables", TakenOverBy: "iptables"},
+		{Name: "ipvs", Fallback: "kube-proxy/ipvs", TakenOverBy: "ipvs"},
+	} {
+		if left, err := Cleanup(t.Context(), o); err != nil || left != nil {
+			t.Errorf("%+v: %q, %v", o, left, err)
 		}
+	}
+	if err := second(Cleanup(t.Context(), Options{Name: "ipvs", TakenOverBy: "y"})); err == nil || !strings.Contains(err.Error(), `"y"`) {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -118,18 +124,18 @@ COMMIT
 		return list
 	}
 	slices.Sort(want)
-	if got := inNode(ipvsLeftovers); !slices.Equal(got, want) {
+	if got := inNode(ipvs.Leftovers); !slices.Equal(got, want) {
 		t.Errorf("before: %q\nwant %q", got, want)
 	}
 	for range 2 {
-		inNode(func(ctx context.Context) ([]string, error) { return nil, cleanupIPVS(ctx) })
-		if got := inNode(ipvsLeftovers); len(got) > 0 {
+		inNode(func(ctx context.Context) ([]string, error) { return nil, ipvs.Cleanup(ctx, false, slog.Default()) })
+		if got := inNode(ipvs.Leftovers); len(got) > 0 {
 			t.Errorf("left: %q", got)
 		}
 	}
 	for _, tool := range []string{"iptables-legacy", "iptables-nft"} {
 		text := b.MustExec(bed.Node, tool+"-save")
-		if strings.Contains(text, "\n-A INPUT") || strings.Count(text, "-j SOMEBODY") != 1 || !strings.Contains(text, ":KUBE-SERVICES") {
+		if strings.Contains(text, "\n-A INPUT") || strings.Count(text, "-j SOMEBODY") != 1 || strings.Contains(text, ":KUBE-SERVICES") {
 			t.Errorf("%s", text)
 		}
 	}

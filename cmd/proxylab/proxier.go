@@ -14,6 +14,7 @@ func newProxier() *cobra.Command {
 	var (
 		node, kubeconfig string
 		cleanup          bool
+		takenOverBy      string
 		flags            proxierFlags
 	)
 	cmd := &cobra.Command{
@@ -35,6 +36,7 @@ Proxiers:
 			options := proxiers.Options{
 				Name: args[0], Node: node, Kubeconfig: kubeconfig,
 				MinSyncPeriod: flags.minSync, SyncPeriod: flags.sync, Backend: flags.backend,
+				Scheduler: flags.scheduler, Fallback: flags.fallback, TakenOverBy: takenOverBy,
 				Reports: cmd.OutOrStdout(), Log: slog.Default(),
 			}
 			if cleanup {
@@ -53,6 +55,7 @@ Proxiers:
 	cmd.Flags().StringVar(&node, "node", "", "name of the Node object that this is")
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	cmd.Flags().BoolVar(&cleanup, "cleanup", false, "remove what this proxier's mode left on the node, print what is still there, and end")
+	cmd.Flags().StringVar(&takenOverBy, "taken-over-by", "", "with --cleanup: the proxier that runs now, whose rules stay")
 	flags.register(cmd)
 	return cmd
 }

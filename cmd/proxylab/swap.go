@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -79,16 +80,46 @@ func swapNode(ctx context.Context, cmd *cobra.Command, l lab.Lab, node string, t
 			return fmt.Errorf("%s: %w", node, err)
 		}
 	}
-	if old == nil {
-		return nil
-	}
 	now := ""
 	if to != nil {
-		now = to.Name
+		if now, err = sayInEffect(ctx, cmd.ErrOrStderr(), l, node, to.Name); err != nil {
+			return err
+		}
+	}
+	if old == nil {
+		return nil
 	}
 	left, err := play.LeaveMode(ctx, l, node, old.ProxierSpec, now)
 	for _, line := range left {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s left behind: %s\n", node, old.Name, line)
 	}
 	return err
+}
+
+// sayInEffect finds out which proxier runs on a node, by its own word, and says so if it is not the one asked for.
+func sayInEffect(ctx context.Context, w io.Writer, l lab.Lab, node, asked string) (string, error) {
+	state, err := l.Proxier(ctx, node)
+	if err != nil || state == nil {
+		return asked, err
+	}
+	is := play.InEffect(state.Reports)
+	if is == "" || is == asked {
+		return asked, nil
+	}
+	fmt.Fprintf(w, "%s: %s was asked for, %s runs in its place; see %s\n", node, asked, is, state.Log)
+	return is, nil
+}
+
+// sayAllInEffect is sayInEffect for every node.
+func sayAllInEffect(ctx context.Context, w io.Writer, l lab.Lab, asked string) error {
+	nodes, err := l.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if _, err := sayInEffect(ctx, w, l, n.Name, asked); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -53,6 +53,11 @@ It stays until "proxylab down". Called again, it completes what is missing.`,
 			if err := l.Up(cmd.Context()); err != nil {
 				return err
 			}
+			if options.Proxier != nil {
+				if err := sayAllInEffect(cmd.Context(), cmd.ErrOrStderr(), l, options.Proxier.Name); err != nil {
+					return err
+				}
+			}
 			return describe(cmd, l)
 		},
 	}

@@ -96,6 +96,21 @@ func (l *Lab) proxierArgs(node string, p lab.ProxierSpec) []string {
 	if p.Backend != "" {
 		args = append(args, "--iptables", p.Backend)
 	}
+	if p.Scheduler != "" {
+		args = append(args, "--ipvs-scheduler", p.Scheduler)
+	}
+	if p.Fallback != "" {
+		args = append(args, "--fallback", p.Fallback)
+	}
+	return args
+}
+
+// cleanupArgs are for a run that removes what the proxier left.
+func (l *Lab) cleanupArgs(node string, p lab.ProxierSpec) []string {
+	args := append(l.proxierArgs(node, p), "--cleanup")
+	if p.TakenOverBy != "" {
+		args = append(args, "--taken-over-by", p.TakenOverBy)
+	}
 	return args
 }
 
@@ -156,7 +171,7 @@ func (l *Lab) StopProxier(ctx context.Context, node string) error {
 func (l *Lab) CleanupProxier(ctx context.Context, node string, p lab.ProxierSpec) (leftovers []string, err error) {
 	var out, stderr bytes.Buffer
 	proc, err := l.Exec(ctx, lab.Place{Node: node}, lab.Command{
-		Args:   append(append([]string{self}, l.proxierArgs(node, p)...), "--cleanup"),
+		Args:   append([]string{self}, l.cleanupArgs(node, p)...),
 		Stdout: &out, Stderr: &stderr,
 	})
 	if err == nil {
@@ -211,6 +226,10 @@ func specOf(pid int) (lab.ProxierSpec, bool) {
 			spec.SyncPeriod, _ = time.ParseDuration(args[i+1])
 		case "--iptables":
 			spec.Backend = args[i+1]
+		case "--ipvs-scheduler":
+			spec.Scheduler = args[i+1]
+		case "--fallback":
+			spec.Fallback = args[i+1]
 		}
 	}
 	return spec, true

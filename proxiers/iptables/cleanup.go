@@ -39,11 +39,24 @@ func Cleanup(ctx context.Context, log *slog.Logger) error {
 	})
 }
 
+// CleanupExcept is Cleanup but for the chains that keep says true for: those that another mode has taken over.
+func CleanupExcept(ctx context.Context, keep func(chain string) bool, log *slog.Logger) error {
+	o := owner()
+	o.Chain = func(name string) bool { return isOurs(name) && !keep(name) }
+	return xtables.Each(func(p xtables.Programs) error {
+		return cleanOwned(ctx, p.Name(), p, o, sysctls{"/proc/sys"}, log)
+	})
+}
+
 // Leftovers lists the chains that Cleanup would remove, as "iptables-legacy nat KUBE-SERVICES".
 func Leftovers(ctx context.Context) ([]string, error) { return xtables.Leftovers(ctx, owner()) }
 
 func cleanTool(ctx context.Context, name string, t xtables.Tool, sys sysctls, log *slog.Logger) error {
-	all, err := xtables.RemoveFrom(ctx, name, t, owner(), log)
+	return cleanOwned(ctx, name, t, owner(), sys, log)
+}
+
+func cleanOwned(ctx context.Context, name string, t xtables.Tool, o xtables.Owner, sys sysctls, log *slog.Logger) error {
+	all, err := xtables.RemoveFrom(ctx, name, t, o, log)
 	for _, f := range all {
 		if slices.Contains(f.Ours, chainLocalnetNote) {
 			if failed := sys.set(sysctlRouteLocalnet, "0"); err == nil {

@@ -3,7 +3,6 @@ package ipvs
 import (
 	"errors"
 	"time"
-
 )
 
 // DefaultDrainLimit is how long a server that is to go may keep the connections it has. kube-proxy has no such limit: a
@@ -78,4 +77,3 @@ func (p *Proxier) drainingServers() int {
 	}
 	return n
 }
-

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"proxylab/proxiers/conformance/bed"
-	"proxylab/proxiers/ipvs/kernel"
 	"proxylab/proxiers/iptables"
+	"proxylab/proxiers/ipvs/kernel"
 	"proxylab/proxiers/runner"
 	"proxylab/proxiers/services"
 )

@@ -52,6 +52,7 @@ func configuration(o Options) *v1alpha1.KubeProxyConfiguration {
 	c.ClientConnection.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	c.IPTables.SyncPeriod, c.IPTables.MinSyncPeriod = syncPeriod, minSync
 	c.IPVS.SyncPeriod, c.IPVS.MinSyncPeriod = syncPeriod, minSync
+	c.IPVS.Scheduler = o.Scheduler
 	c.NFTables.SyncPeriod, c.NFTables.MinSyncPeriod = syncPeriod, minSync
 	return c
 }

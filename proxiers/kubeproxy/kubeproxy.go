@@ -48,6 +48,7 @@ type Options struct {
 	// Backend is the iptables that mode iptables and ipvs use: "legacy", "nft", or "" or "auto" for the one that PATH
 	// names. Mode nftables has no use for it.
 	Backend   string
+	Scheduler string    // of mode ipvs; empty: kube-proxy's own
 	Verbosity int       // of kube-proxy's log on standard error, 0 to 2
 	Reports   io.Writer // gets one runner.Report as a JSON line for every sync; nil: none
 	Log       *slog.Logger

@@ -27,15 +27,16 @@ func watchSyncs(ctx context.Context, o Options, backend string, cpuAtStart float
 	}
 	m := newMerger(time.Now(), cpuAtStart, backend, servedFamilies()...)
 	out := json.NewEncoder(o.Reports)
+	effect := &modeInEffect{}
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return write(out, m.flush())
+			return write(ctx, out, effect, m.flush())
 		case <-ticker.C:
 		}
-		if err := write(out, m.observe(observe(o.Mode))); err != nil {
+		if err := write(ctx, out, effect, m.observe(observe(o.Mode))); err != nil {
 			return err
 		}
 	}
@@ -49,8 +50,9 @@ func servedFamilies() []string {
 	return families
 }
 
-func write(out *json.Encoder, reports []runner.Report) error {
+func write(ctx context.Context, out *json.Encoder, effect *modeInEffect, reports []runner.Report) error {
 	for _, r := range reports {
+		r.Proxier = effect.proxier(ctx)
 		if err := out.Encode(r); err != nil {
 			return fmt.Errorf("write a report: %w", err)
 		}

@@ -26,6 +26,8 @@ const None = "none"
 // Config is what Run needs. Proxier, Node and Client are required.
 type Config struct {
 	Proxier Proxier
+	// Name is the proxier's, for the reports: "iptables", "ipvs", ...
+	Name string
 	// Mode is the rule family, for /proxyMode: "iptables", "userspace", ...
 	Mode   string
 	Node   string // name of this node's Node object

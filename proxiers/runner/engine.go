@@ -151,7 +151,8 @@ func (e *engine) done(ctx context.Context, want services.Snapshot) {
 // report writes the JSON line of a pass.
 func (e *engine) report(did SyncReport, at time.Time, took time.Duration, err error) {
 	total := e.cpu()
-	r := Report{Time: at, Full: did.Full, Seconds: took.Seconds(), CPUSeconds: total - e.cpuSoFar, Objects: did.Objects}
+	r := Report{Time: at, Full: did.Full, Seconds: took.Seconds(), CPUSeconds: total - e.cpuSoFar, Objects: did.Objects,
+		Proxier: e.Name}
 	e.cpuSoFar = total
 	if b, ok := e.Proxier.(Backender); ok {
 		r.Backend = b.Backend()

@@ -37,6 +37,9 @@ type Report struct {
 	Error      string         `json:"error,omitempty"`   //
 	Objects    map[string]int `json:"objects,omitempty"` //
 	Backend    string         `json:"backend,omitempty"` // "legacy" or "nft", for iptables
+	// Proxier is the one in effect, by its own word: not what was asked for where a fallback runs in its place. Empty:
+	// it did not say.
+	Proxier string `json:"proxier,omitempty"`
 }
 
 // Checker is implemented by proxiers that can tell cheaply whether what they wrote is still there. The runner asks once

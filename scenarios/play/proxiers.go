@@ -33,6 +33,7 @@ type nodeProxier struct {
 	name   atomic.Pointer[string] // of the proxier that was started last; for the reader of reports
 	last   lab.ProxierSpec        // the proxier that was started last; its rules are in the node
 	runs   bool                   // and it still runs
+	effect string                 // the one that runs by its own word: another where a fallback was taken
 	since  time.Time              // when the subject's first proxier was started: older reports are another's
 	follow *follower
 	watch  *watch
@@ -62,6 +63,12 @@ func (n *nodeProxier) start(ctx context.Context, spec lab.ProxierSpec) error {
 	}
 	if state == nil {
 		return fmt.Errorf("%s on %s ended right after its start", spec.Name, n.node)
+	}
+	if is := InEffect(state.Reports); is != "" && is != spec.Name {
+		n.effect = is
+		n.emit(note("%s: %s was asked for, %s runs in its place; its log says why", n.node, spec.Name, is))
+	} else {
+		n.effect = spec.Name
 	}
 	if n.follow == nil {
 		n.follow = followFile(state.Reports, n.report)
@@ -160,17 +167,22 @@ func (n *nodeProxier) swapTo(ctx context.Context, to lab.ProxierSpec) (ready tim
 		return ready, nil, err
 	}
 	ready = time.Now()
-	leftovers, err = LeaveMode(ctx, n.lab, n.node, old, to.Name)
+	leftovers, err = LeaveMode(ctx, n.lab, n.node, old, n.effect)
 	return ready, leftovers, err
 }
 
-// LeaveMode removes what a proxier left in a node after another has taken over. Where both program rules under the
-// same names the new one has taken them over, and there is nothing to remove.
+// LeaveMode removes what a proxier left in a node after another has taken over: now is the one that runs, by its own word;
+// empty: none does. What both modes have under the same names the new one has taken over, and stays.
 func LeaveMode(ctx context.Context, l lab.Lab, node string, old lab.ProxierSpec, now string) (leftovers []string, err error) {
-	a, errA := proxiers.Lookup(old.Name)
-	b, errB := proxiers.Lookup(now)
-	if errA == nil && errB == nil && a.Mode == b.Mode {
+	old.TakenOverBy = now
+	if sameMode(old.Name, now) && (old.Fallback == "" || sameMode(old.Fallback, now)) {
 		return nil, nil
 	}
 	return l.CleanupProxier(ctx, node, old)
+}
+
+func sameMode(a, b string) bool {
+	x, errX := proxiers.Lookup(a)
+	y, errY := proxiers.Lookup(b)
+	return errX == nil && errY == nil && x.Mode == y.Mode
 }
