@@ -54,3 +54,22 @@ func replaceEndpoint(prev services.Snapshot, i int) services.Snapshot {
 	next.Ports[k] = &sp // shared with prev: nobody looks at that again
 	return next
 }
+
+// replaceService has one Service go and another, number i, with endpoints of its own, come.
+func replaceService(prev services.Snapshot, i int) services.Snapshot {
+	next := prev
+	next.Changed = map[services.Key]struct{}{}
+	for k, sp := range prev.Ports {
+		added := *sp
+		added.Service = fmt.Sprintf("later-%d", i)
+		added.ClusterEndpoints = nil
+		for e := range sp.ClusterEndpoints {
+			added.ClusterEndpoints = append(added.ClusterEndpoints, bulkEndpoint(1000+i*7+e))
+		}
+		delete(next.Ports, k)
+		next.Ports[added.Key] = &added
+		next.Changed[k], next.Changed[added.Key] = struct{}{}, struct{}{}
+		break
+	}
+	return next
+}

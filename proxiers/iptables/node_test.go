@@ -45,6 +45,7 @@ func TestMain(m *testing.M) {
 			factories["bulk/"+backend+name] = newBulk(backend, threshold)
 		}
 	}
+	factories["auto"] = func(log *slog.Logger) (runner.Proxier, error) { return New(Options{Log: log}) }
 	os.Exit(bed.Main(m, factories))
 }
 

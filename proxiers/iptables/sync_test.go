@@ -163,25 +163,30 @@ func mustSync(t *testing.T, w *world, want services.Snapshot) {
 	}
 }
 
-// One endpoint more in one of many Services is a handful of lines, without listing anything and without touching the
-// filter table.
+// One endpoint of one among 10,000 Services is a handful of lines, without listing anything and without touching the
+// filter table, in both layouts.
 func TestPartialSyncWritesOnlyTheDifference(t *testing.T) {
-	w := newWorld(t, t.TempDir(), 1000)
-	want := manyServices(500, 4)
-	mustSync(t, w, want)
-	before := len(w.v4.Inputs())
-	next := replaceEndpoint(want, 3)
-	mustSync(t, w, next)
-	inputs := w.v4.Inputs()[before:]
-	if len(inputs) != 1 {
-		t.Fatalf("%d restores, want 1", len(inputs))
-	}
-	if n := strings.Count(inputs[0], "\n"); n > 20 || strings.Contains(inputs[0], "*filter") {
-		t.Fatalf("%d lines:\n%s", n, inputs[0])
-	}
-	mustSync(t, w, services.Snapshot{Node: next.Node, Ports: next.Ports, Changed: next.Changed})
-	if n := len(w.v4.Inputs()); n != before+1 {
-		t.Errorf("a sync that changes nothing made %d restores", n-before-1)
+	for _, threshold := range []int{LargeThreshold, 1 << 30} {
+		w := newWorld(t, t.TempDir(), threshold)
+		want := manyServices(10_000, 4)
+		mustSync(t, w, want)
+		restores, saves := len(w.v4.Inputs()), w.v4.Saves()
+		next := replaceEndpoint(want, 3)
+		mustSync(t, w, next)
+		inputs := w.v4.Inputs()[restores:]
+		if len(inputs) != 1 {
+			t.Fatalf("%d restores, want 1", len(inputs))
+		}
+		if n := strings.Count(inputs[0], "\n"); n > 15 || strings.Contains(inputs[0], "*filter") {
+			t.Fatalf("%d lines:\n%s", n, inputs[0])
+		}
+		mustSync(t, w, services.Snapshot{Node: next.Node, Ports: next.Ports, Changed: next.Changed})
+		if n := len(w.v4.Inputs()); n != restores+1 {
+			t.Errorf("a sync that changes nothing made %d restores", n-restores-1)
+		}
+		if n := w.v4.Saves(); n != saves {
+			t.Errorf("%d tables were listed", n-saves)
+		}
 	}
 }
 

@@ -1,0 +1,219 @@
+package iptables
+
+import (
+	"errors"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"proxylab/proxiers/conformance/bed"
+	"proxylab/proxiers/services"
+)
+
+// What operators reported of Service proxies, one test each, where the tests about a feature do not have it already.
+
+// A port of the node is not to be had on a cluster IP. https://issues.k8s.io/72236
+func TestNodesOwnPortsAreNotOnClusterIPs(t *testing.T) {
+	eachVariant(t, func(n *node) {
+		if err := n.ServeAt(bed.Node, 2222, 2222); err != nil {
+			t.Fatal(err)
+		}
+		n.sync(web("local1"), dns("local1"))
+		for _, v6 := range both {
+			own := netip.AddrPortFrom(bed.NodeAddr(1, v6), 2222)
+			n.only("the node's own port", n.tcp(bed.Client, own, 1), bed.Node)
+			for _, from := range []string{bed.Client, bed.Node, bed.Outside} {
+				if got := n.tcp(from, netip.AddrPortFrom(bed.VIP(1, v6), 2222), 1); got[bed.Node] > 0 {
+					t.Errorf("%s: from %s the node answers on a cluster IP: %v", n.variant, from, got)
+				}
+			}
+		}
+	})
+}
+
+// A UDP Service scaled to zero leaves no entry behind that would swallow what comes. https://issues.k8s.io/139628
+func TestScaledToZeroLeavesNoEntries(t *testing.T) {
+	eachVariant(t, func(n *node) {
+		n.sync(n.with(dns("local1", "remote1"), bed.NodePort(30053)))
+		for i := range uint16(20) {
+			n.flow(bed.Client, 5100+i, vip(2, i%2 == 1))
+			if got := ask(n.flow(bed.Outside, 5100+i, netip.AddrPortFrom(bed.NodeAddr(1, i%2 == 1), 30053))); got != "local1" && got != "remote1" {
+				t.Fatal(got)
+			}
+		}
+		n.sync(n.with(dns(), bed.NodePort(30053)))
+		for _, family := range []string{"ipv4", "ipv6"} {
+			list := n.MustExec(bed.Node, "conntrack", "-L", "-p", "udp", "-f", family)
+			for _, pod := range []string{"local1", "remote1"} {
+				if addr := n.Pod(pod).Addr(family == "ipv6").String(); strings.Contains(list, "src="+addr+" ") {
+					t.Errorf("%s: entries of %s are left:\n%s", n.variant, pod, list)
+				}
+			}
+		}
+	})
+}
+
+// In a rollout the last endpoint of a node still serves while it terminates. https://kep.k8s.io/1669
+func TestTerminatingEndpointsUnderPolicyLocal(t *testing.T) {
+	eachVariant(t, func(n *node) {
+		draining := web()
+		draining.Draining = []string{"local1", "remote1"}
+		n.sync(n.with(draining, bed.NodePort(30080), externalLocal))
+		for _, v6 := range both {
+			n.only("node port", n.tcp(bed.Outside, netip.AddrPortFrom(bed.NodeAddr(1, v6), 30080), 5), "local1")
+			n.only("cluster IP", n.tcp(bed.Client, vip(1, v6), many), "local1", "remote1")
+		}
+	})
+}
+
+// Where a balancer's address is the node's own too, the node talks to it from that very address, and is let in if the
+// ranges name the node. https://issues.k8s.io/119656 is about ranges that are not enforced.
+func TestSourceRangesAndTheNodeItself(t *testing.T) {
+	eachVariant(t, func(n *node) {
+		n.MustExec(bed.Node, "ip", "addr", "add", external(1, false).String()+"/32", "dev", "lo")
+		n.MustExec(bed.Node, "ip", "addr", "add", external(1, true).String()+"/128", "dev", "lo", "nodad")
+		for _, row := range []struct {
+			allowed func(v6 bool) netip.Addr
+			want    map[string]string
+		}{
+			{func(v6 bool) netip.Addr { return bed.NodeAddr(1, v6) },
+				map[string]string{bed.Node: "local1", bed.Client: bed.KindTimeout, bed.Outside: bed.KindTimeout}},
+			{func(v6 bool) netip.Addr { return n.Pod(bed.Client).Addr(v6) },
+				map[string]string{bed.Node: bed.KindTimeout, bed.Client: "local1", bed.Outside: bed.KindTimeout}},
+		} {
+			n.sync(n.with(web("local1"), ofFamily(func(p *services.ServicePort, v6 bool) {
+				p.LoadBalancerVIPs = []netip.Addr{external(1, v6)}
+				a := row.allowed(v6)
+				p.SourceRanges = []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}
+			})))
+			for _, v6 := range both {
+				for from, want := range row.want {
+					n.only("from "+from+" with "+row.allowed(v6).String()+" let in", n.tcp(from, netip.AddrPortFrom(external(1, v6), 80), 1), want)
+				}
+			}
+		}
+	})
+}
+
+// Another program holds the lock for a while: the sync waits. https://issues.k8s.io/48107
+func TestLockIsHeldForAWhile(t *testing.T) {
+	eachVariant(t, func(n *node) {
+		n.sync(web("local1"))
+		for _, pod := range []string{"local2", "remote1", "local1"} {
+			if err := n.HoldXtablesLock(300 * time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+			n.sync(web(pod), dns(pod))
+			n.only("after the lock", n.tcp(bed.Client, vip(1, false), 3), pod)
+		}
+	})
+}
+
+// Many connections that are masqueraded at the same moment get ports of their own. https://issues.k8s.io/76699
+func TestMasqueradingAtTheSameMoment(t *testing.T) {
+	eachVariant(t, func(n *node) {
+		n.sync(web("remote1"), dns("remote1"))
+		if out := n.MustExec(bed.Node, n.tool("save"), "-t", "nat"); !strings.Contains(out, "MASQUERADE --random-fully") {
+			t.Errorf("%s: ports are not chosen at random:\n%s", n.variant, out)
+		}
+		n.Timeout = 10 * time.Second
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				_, tcp := n.DialTCP(bed.Outside, vip(1, i%2 == 1))
+				_, udp := n.DialUDP(bed.Outside, vip(2, i%2 == 1), 0)
+				if err := errors.Join(tcp, udp); err != nil {
+					t.Errorf("%s: %v", n.variant, err)
+				}
+			})
+		}
+		wg.Wait()
+		for line := range strings.Lines(n.MustExec(bed.Node, "conntrack", "-S")) {
+			_, rest, _ := strings.Cut(line, "insert_failed=")
+			if count, err := strconv.Atoi(strings.Fields(rest + " x")[0]); err != nil || count != 0 {
+				t.Errorf("%s: %s", n.variant, line)
+			}
+		}
+	})
+}
+
+const foreignNFT = `table ip nat {
+  set foreign { type ipv4_addr; flags interval; }
+  chain POSTROUTING {
+    type nat hook postrouting priority srcnat; policy accept;
+    ip daddr @foreign tcp dport { 4444, 4445 } counter
+  }
+  chain FOREIGN {
+    tcp dport vmap { 4444 : accept, 4445 : drop }
+  }
+}
+table ip6 kube-foreign {
+  chain forward {
+    type filter hook forward priority filter; policy accept;
+    tcp dport { 4444, 4445 } drop
+  }
+}
+`
+
+// Tables that another tool made, with rules that iptables has no words for, neither break a sync nor are changed.
+// https://issues.k8s.io/136786
+func TestForeignTablesOfAnotherTool(t *testing.T) {
+	eachVariant(t, func(n *node) {
+		if _, err := n.Exec(bed.Node, foreignNFT, "nft", "-f", "-"); err != nil {
+			t.Skip("needs nft with nf_tables:", err)
+		}
+		foreign := func() []string {
+			var kept []string
+			for line := range strings.Lines(n.MustExec(bed.Node, "nft", "list", "ruleset")) {
+				if strings.Contains(line, "4444") || strings.Contains(line, "foreign") || strings.Contains(line, "FOREIGN") {
+					kept = append(kept, line)
+				}
+			}
+			return kept
+		}
+		before := foreign()
+		n.sync(web("local1"), n.with(dns("local1"), bed.NodePort(30053)))
+		n.only("beside foreign tables", n.tcp(bed.Client, vip(1, false), 1), "local1")
+		n.sync(web("remote1"))
+		n.only("after a change", n.tcp(bed.Client, vip(1, false), 1), "remote1")
+		during := foreign()
+		if err := n.proxier.Cleanup(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if after := foreign(); !slices.Equal(before, during) || !slices.Equal(before, after) || len(before) < 6 {
+			t.Errorf("%s: before:\n%s\nduring:\n%s\nafter:\n%s", n.variant, before, during, after)
+		}
+	})
+}
+
+// Memory does not grow while Services and endpoints come and go. https://issues.k8s.io/128928
+func TestMemoryUnderChurn(t *testing.T) {
+	f, _ := sinkFamily()
+	want := manyServices(200, 4)
+	n := 0
+	heap := func(changes int) uint64 {
+		for range changes {
+			n++
+			want = replaceService(want, n)
+			if _, err := f.sync(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+			want.Full = false
+		}
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	early := heap(2000)
+	if late := heap(20_000); late > early+early/2 {
+		t.Errorf("%d bytes after 2,000 changes, %d after 22,000", early, late)
+	}
+	runtime.KeepAlive(f)
+}
