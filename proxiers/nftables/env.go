@@ -73,13 +73,19 @@ func (e env) anyAddr() netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// destination is the expression for a packet's destination, respectively for the node port it is sent to.
-func (e env) destination(nodePort bool) string {
+// address is the expression for the address in a packet's destination, respectively in that of the node port it is sent
+// to: all zeros, as every address of the node will do.
+func (e env) address(nodePort bool) string {
 	s := e.ip() + " daddr"
 	if nodePort {
 		s += " & " + e.anyAddr().String()
 	}
-	return s + " . meta l4proto . th dport"
+	return s
+}
+
+// destination is the expression for a packet's destination.
+func (e env) destination(nodePort bool) string {
+	return e.address(nodePort) + " . meta l4proto . th dport"
 }
 
 func (e env) notLoopback() string {

@@ -18,11 +18,12 @@ const (
 // group is a chain that many Services share: it depends on numbers alone. It exists while something leads to it.
 type group struct {
 	kind            groupKind
-	nodePort, local bool // what it looks up, and in which maps
+	nodePort, local bool  // what it looks up, and in which maps
+	protocol        uint8 // index in protocols, of those that translate; others are for all
 	n, m, seconds   int32
 }
 
-// name is, for example, endpoints-4, local-endpoints-2, nodeport-affinity-3-4 or slot-2-10800s.
+// name is, for example, tcp-endpoints-4, local-udp-endpoints-2, nodeport-affinity-3-4 or tcp-slot-2-10800s.
 func (g group) name() string {
 	var b []byte
 	if g.nodePort {
@@ -34,7 +35,7 @@ func (g group) name() string {
 	number := func(n int32) { b = strconv.AppendInt(append(b, '-'), int64(n), 10) }
 	switch g.kind {
 	case groupSpread:
-		b = append(b, "endpoints"...)
+		b = append(append(b, protocols[g.protocol]...), "-endpoints"...)
 		number(g.n)
 	case groupAffinity:
 		b = append(b, "affinity"...)
@@ -47,20 +48,12 @@ func (g group) name() string {
 		b = append(b, "forget"...)
 		number(g.m)
 	default:
-		b = append(b, "slot"...)
+		b = append(append(b, protocols[g.protocol]...), "-slot"...)
 		number(g.n)
 		number(g.seconds)
 		b = append(b, 's')
 	}
 	return string(b)
-}
-
-// of is the store for this group's traffic.
-func (g group) of(cluster, local store) string {
-	if g.local {
-		return local.name()
-	}
-	return cluster.name()
 }
 
 // needs are the groups that this one jumps to.
@@ -80,20 +73,22 @@ func fixed(n int) string { return " . numgen inc mod 1 offset " + strconv.Itoa(n
 
 func (g group) chain(e env) chain {
 	dest, client := e.destination(g.nodePort), e.ip()+" saddr . "+e.destination(g.nodePort)
+	translate := "dnat to " + e.address(g.nodePort) + " . " + protocols[g.protocol] + " dport"
+	from := " map @" + endpointsOf(g.protocol, g.local).name()
 	c := chain{name: g.name()}
 	add := func(text string) { c.rules = append(c.rules, rule{text: text}) }
 	random := " . numgen random mod " + strconv.Itoa(int(g.n))
 	switch g.kind {
 	case groupSpread:
-		add("dnat to " + dest + random + " map @" + g.of(endpoints, localEndpoints))
+		add(translate + random + from)
 	case groupAffinity:
 		for _, to := range g.needs() {
 			add("jump " + to.name())
 		}
-		add(dest + random + " vmap @" + g.of(affinityPicks, localAffinityPicks))
+		add(dest + random + " vmap @" + affinityPicks.of(g.local).name())
 	case groupRemembered:
 		for i := range int(g.m) {
-			add(client + fixed(i) + " @" + setAffinity + " " + dest + fixed(i) + " vmap @" + g.of(affinitySlots, localAffinitySlots))
+			add(client + fixed(i) + " @" + setAffinity + " " + dest + fixed(i) + " vmap @" + affinitySlots.of(g.local).name())
 		}
 	case groupForget:
 		for i := range int(g.m) {
@@ -102,7 +97,7 @@ func (g group) chain(e env) chain {
 	default:
 		// Two rules, as the first one fails where the set is full.
 		add("update @" + setAffinity + " { " + client + fixed(int(g.n)) + " timeout " + strconv.Itoa(int(g.seconds)) + "s }")
-		add("dnat to " + dest + fixed(int(g.n)) + " map @" + g.of(affinityEndpoints, localAffinityEndpoints))
+		add(translate + fixed(int(g.n)) + from)
 	}
 	return c
 }

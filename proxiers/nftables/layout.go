@@ -34,14 +34,16 @@ const (
 	serviceIPs store = iota
 	localServiceIPs
 	servicePolicies
-	endpoints
-	localEndpoints
+	tcpEndpoints // each list for policy Local comes after that for policy Cluster
+	localTCPEndpoints
+	udpEndpoints
+	localUDPEndpoints
+	sctpEndpoints
+	localSCTPEndpoints
 	affinitySlots
 	localAffinitySlots
 	affinityPicks
 	localAffinityPicks
-	affinityEndpoints
-	localAffinityEndpoints
 	noEndpointServices
 	firewallIPs
 	sourceRanges
@@ -57,9 +59,9 @@ const setAffinity = "affinity"
 const affinitySize = 1 << 20
 
 var storeNames = [numStores]string{
-	"service-ips", "local-service-ips", "service-policies", "endpoints", "local-endpoints", "affinity-slots", "local-affinity-slots",
-	"affinity-picks", "local-affinity-picks", "affinity-endpoints", "local-affinity-endpoints", "no-endpoint-services",
-	"firewall-ips", "source-ranges", "cluster-ips", "hairpin-connections",
+	"service-ips", "local-service-ips", "service-policies", "tcp-endpoints", "local-tcp-endpoints", "udp-endpoints",
+	"local-udp-endpoints", "sctp-endpoints", "local-sctp-endpoints", "affinity-slots", "local-affinity-slots", "affinity-picks",
+	"local-affinity-picks", "no-endpoint-services", "firewall-ips", "source-ranges", "cluster-ips", "hairpin-connections",
 }
 
 func (s store) name() string { return storeNames[s] }
@@ -71,18 +73,39 @@ func (s store) shared() bool { return s >= clusterIPs }
 
 var numMaps = int(firewallIPs)
 
-// object is the definition of the map or set. Numbers have no type name in nft; they are described by an expression.
+// number is the expression that describes a number to nft, which has no name for that type.
+const number = " . numgen random mod 2"
+
+// protocols with ports, as nft calls them.
+var protocols = []string{"tcp", "udp", "sctp"}
+
+// endpointsOf is the store for endpoints of a protocol, by index in protocols.
+func endpointsOf(protocol uint8, local bool) store {
+	return (tcpEndpoints + store(2*protocol)).of(local)
+}
+
+// of is the store for the endpoints on this node, if local, respectively for all.
+func (s store) of(local bool) store {
+	if local {
+		return s + 1
+	}
+	return s
+}
+
+// object is the definition of the map or set.
 func (s store) object(e env) knftables.Object {
 	dest := e.addrType() + " . inet_proto . inet_service"
-	numbered := e.destination(false) + " . numgen random mod 2"
 	m := &knftables.Map{Name: s.name()}
 	switch s {
 	case serviceIPs, localServiceIPs, servicePolicies, noEndpointServices:
 		m.Type = dest + " : verdict"
-	case endpoints, localEndpoints, affinityEndpoints, localAffinityEndpoints:
-		m.TypeOf = numbered + " : " + e.ip() + " daddr . th dport"
 	case affinitySlots, localAffinitySlots, affinityPicks, localAffinityPicks:
-		m.TypeOf = numbered + " : verdict"
+		m.TypeOf = e.destination(false) + number + " : verdict"
+	case tcpEndpoints, localTCPEndpoints, udpEndpoints, localUDPEndpoints, sctpEndpoints, localSCTPEndpoints:
+		// There is a map for each protocol, as DNAT to a map for any protocol ("th dport") is rejected by nft 1.0.6 once
+		// the map is in the kernel.
+		port := e.ip() + " daddr . " + protocols[(s-tcpEndpoints)/2] + " dport"
+		m.TypeOf = port + number + " : " + port
 	case firewallIPs:
 		return &knftables.Set{Name: s.name(), Type: dest}
 	case sourceRanges:
@@ -112,7 +135,7 @@ func (s store) element(key, value string) *knftables.Element {
 func affinityObject(e env) *knftables.Set {
 	return &knftables.Set{
 		Name:   setAffinity,
-		TypeOf: e.ip() + " saddr . " + e.destination(false) + " . numgen random mod 2",
+		TypeOf: e.ip() + " saddr . " + e.destination(false) + number,
 		Flags:  []knftables.SetFlag{knftables.DynamicFlag, knftables.TimeoutFlag},
 		Size:   knftables.PtrTo(uint64(affinitySize)),
 	}

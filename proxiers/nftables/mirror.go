@@ -84,7 +84,9 @@ func (m *mirror) objects(add map[string]int) {
 		add["elements"] += n
 	}
 	add["services"] += m.counts[serviceIPs] + m.counts[noEndpointServices]
-	add["destinations"] += m.counts[endpoints] + m.counts[localEndpoints] + m.counts[affinityEndpoints] + m.counts[localAffinityEndpoints]
+	for s := tcpEndpoints; s <= localSCTPEndpoints; s++ {
+		add["destinations"] += m.counts[s]
+	}
 }
 
 // tally counts everything that the ports ask for, in a mirror that has counted nothing yet.

@@ -11,14 +11,14 @@ import (
 
 // plan collects the difference between what the table holds and what it shall hold.
 type plan struct {
-	m              *mirror
-	old            map[*port][]element // of ports touched, as they are in the table
-	del, add       []element
-	groups         map[group]bool      // touched: was it there?
-	shared         map[sharedElem]bool // touched: was it there?
-	chains         []chain             // static ones whose rules are others now
-	contested      []destination
-	wantEnv        env
+	m         *mirror
+	old       map[*port][]element // of ports touched, as they are in the table
+	del, add  []element
+	groups    map[group]bool      // touched: was it there?
+	shared    map[sharedElem]bool // touched: was it there?
+	chains    []chain             // static ones whose rules are others now
+	contested []destination
+	wantEnv   env
 }
 
 func newPlan(m *mirror, want env) *plan {

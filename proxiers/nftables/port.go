@@ -25,6 +25,14 @@ func (d destination) key() string {
 	return d.addr.String() + " . " + strings.ToLower(string(d.protocol)) + " . " + strconv.Itoa(int(d.port))
 }
 
+// bareKey leaves out the protocol, for maps that are of one.
+func (d destination) bareKey() string { return d.addr.String() + " . " + strconv.Itoa(int(d.port)) }
+
+// index of the protocol in protocols.
+func (d destination) index() uint8 {
+	return uint8(max(slices.Index(protocols, strings.ToLower(string(d.protocol))), 0))
+}
+
 // port is a Service port in the table.
 type port struct {
 	sp             *services.ServicePort
@@ -70,7 +78,7 @@ func claims(sp *services.ServicePort) []claim {
 
 // usable leaves out what no rule could be written for: protocols without ports.
 func usable(sp *services.ServicePort) bool {
-	return sp != nil && slices.Contains([]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}, sp.Protocol)
+	return sp != nil && slices.Contains(protocols, strings.ToLower(string(sp.Protocol)))
 }
 
 // owners says which port serves a destination where several claim it, whatever the order in which they came.

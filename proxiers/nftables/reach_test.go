@@ -156,6 +156,6 @@ func TestSCTPIsTranslated(t *testing.T) {
 	n := newNode(t)
 	n.sync(bed.Service{Name: "sctp", IP: bed.VIPs(6), Protocol: corev1.ProtocolSCTP, ServerPort: 9999, Pods: []string{"local1", "remote2"}})
 	for family, addr := range map[string]string{"ip": "10.96.0.6", "ip6": "fd00:10:96::6"} {
-		n.MustExec(bed.Node, "nft", "get", "element", family, Table, "endpoints", "{ "+addr+" . sctp . 80 . 1 }")
+		n.MustExec(bed.Node, "nft", "get", "element", family, Table, "sctp-endpoints", "{ "+addr+" . 80 . 1 }")
 	}
 }

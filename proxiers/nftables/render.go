@@ -133,41 +133,37 @@ func (r *renderer) external(c claim) {
 
 // balance sends a destination to endpoints.
 func (r *renderer) balance(d destination, s *slots, local bool) {
-	key := d.key()
-	g := group{kind: groupSpread, nodePort: d.nodePort(), local: local, n: int32(s.count())}
-	of := func(cluster store) store { // each has its local twin after it
-		if local {
-			return cluster + 1
-		}
-		return cluster
-	}
-	if s.picks == nil {
-		r.lead(of(serviceIPs), key, g)
-		for i, a := range s.at {
-			r.add(of(endpoints), numbered(key, i), endpoint(a))
-		}
-		return
-	}
-	slot := g
-	slot.kind, slot.seconds = groupSlot, int32(max(r.p.sp.AffinityTimeout, time.Second)/time.Second)
-	g.kind, g.m = groupAffinity, roundSlots(len(s.at))
-	r.lead(of(serviceIPs), key, g)
+	g := group{kind: groupSpread, nodePort: d.nodePort(), local: local, protocol: d.index(), n: int32(s.count())}
+	in, bare := endpointsOf(g.protocol, local), d.bareKey()
 	for i, a := range s.at {
 		if a.IsValid() {
-			slot.n = int32(i)
-			r.lead(of(affinitySlots), numbered(key, i), slot)
-			r.add(of(affinityEndpoints), numbered(key, i), endpoint(a))
+			r.add(in, numbered(bare, i), endpoint(a))
+		}
+	}
+	if s.picks == nil {
+		r.lead(serviceIPs.of(local), d.key(), g)
+		return
+	}
+	key, slot := d.key(), g
+	slot.kind, slot.seconds = groupSlot, int32(max(r.p.sp.AffinityTimeout, time.Second)/time.Second)
+	g.kind, g.protocol, g.m = groupAffinity, 0, roundSlots(len(s.at))
+	r.lead(serviceIPs.of(local), key, g)
+	for i, a := range s.at {
+		if slot.n = int32(i); a.IsValid() {
+			r.lead(affinitySlots.of(local), numbered(key, i), slot)
 		}
 	}
 	for i, n := range s.picks {
 		slot.n = n
-		r.lead(of(affinityPicks), numbered(key, i), slot)
+		r.lead(affinityPicks.of(local), numbered(key, i), slot)
 	}
 }
 
 func numbered(key string, n int) string { return key + " . " + strconv.Itoa(n) }
 
-func endpoint(a netip.AddrPort) string { return a.Addr().String() + " . " + strconv.Itoa(int(a.Port())) }
+func endpoint(a netip.AddrPort) string {
+	return a.Addr().String() + " . " + strconv.Itoa(int(a.Port()))
+}
 
 // firewall lets in the source ranges alone. A balancer's IP may be an address of the node, which then talks to it from
 // that same address: if the ranges have the node, they have it too.
