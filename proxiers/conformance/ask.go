@@ -2,11 +2,13 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"proxylab/proxiers/conformance/dialer"
@@ -91,6 +93,26 @@ func (a *Asking) Tally() dialer.Tally {
 		a.req.Parallel = 8
 	}
 	return a.t.dial(a.from, a.req).Tally
+}
+
+// Together asks all of them at the same time.
+func (t *T) Together(all ...*Asking) []dialer.Tally {
+	tallies, errs := make([]dialer.Tally, len(all)), make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, a := range all {
+		wg.Go(func() {
+			d, err := t.world.dialer(t.ctx, a.from)
+			if err == nil {
+				var got dialer.Answer
+				got, err = d.Ask(t.ctx, a.req)
+				tallies[i] = got.Tally
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	t.Check(errors.Join(errs...))
+	return tallies
 }
 
 // Answers expects that each of these answers, and nothing else is met.
@@ -269,16 +291,24 @@ func (t *T) Scan(place string, a netip.Addr, first, last uint16) []uint16 {
 }
 
 // Disturb has a place send a packet of one of its connections, from a port to an address, a second time, with a sequence
-// number that no window allows. It returns at once; the next packet that leaves is the one.
-func (t *T) Disturb(place string, port uint16, to netip.Addr) (done func()) {
-	ended := make(chan error, 1)
+// number that no window allows. It calls traffic until such a packet has been seen and sent.
+func (t *T) Disturb(place string, port uint16, to netip.Addr, traffic func()) {
 	d, err := t.world.dialer(t.ctx, place)
 	t.Check(err)
+	ended := make(chan error, 1)
 	go func() {
 		_, err := d.Ask(t.ctx, dialer.Request{
 			Do: dialer.Disturb, To: netip.AddrPortFrom(netip.IPv4Unspecified(), port), From: to, Timeout: 5 * time.Second,
 		})
 		ended <- err
 	}()
-	return func() { t.Check(<-ended) }
+	for {
+		traffic()
+		select {
+		case err := <-ended:
+			t.Check(err)
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }

@@ -45,6 +45,7 @@ type Proxier struct {
 type State struct {
 	Proxier string // the one in effect, where it tells
 	Backend string // of iptables, where it tells
+	Error   string // of its last sync; empty: it succeeded
 	Log     string // the end of its log
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -226,7 +227,7 @@ func (r *run) trial(ctx context.Context, row Row, p Proxier) *T {
 	defer r.mu.Unlock()
 	r.serial++
 	return &T{
-		ctx: ctx, proxier: p, world: r.world, sentinel: r.sentinel, kills: r.Kills,
+		ctx: ctx, proxier: p, world: r.world, sentinel: r.sentinel, kills: r.Kills, routed: map[netip.Addr]bool{},
 		namespace: fmt.Sprintf("conformance-%d", r.serial), log: r.Log.With("proxier", p.Name, "row", row.ID()),
 	}
 }

@@ -90,6 +90,7 @@ type Service struct {
 	t               *T              // nil: no row's
 	world           *world
 	namespace, name string
+	suffix          string // of its slices' names
 	ports           []Port
 	edits           []func(*corev1.Service)
 
@@ -177,7 +178,7 @@ func (s *Service) setEndpoints(ctx context.Context, endpoints []Endpoint) error 
 func (s *Service) setSlice(ctx context.Context, f Family, endpoints []Endpoint) error {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%s-v%d", s.name, f), Namespace: s.namespace,
+			Name: s.sliceName(f), Namespace: s.namespace,
 			Labels: map[string]string{discoveryv1.LabelServiceName: s.name, discoveryv1.LabelManagedBy: "proxylab"},
 		},
 		AddressType: discoveryv1.AddressType(f.String()),
@@ -200,6 +201,8 @@ func (s *Service) setSlice(ctx context.Context, f Family, endpoints []Endpoint) 
 	s.slices[f], err = slices.Update(ctx, slice, metav1.UpdateOptions{})
 	return err
 }
+
+func (s *Service) sliceName(f Family) string { return fmt.Sprintf("%s%s-v%d", s.name, s.suffix, f) }
 
 func (s *Service) endpoint(f Family, e Endpoint) discoveryv1.Endpoint {
 	pod := s.world.pods[e.Pod]
@@ -234,7 +237,7 @@ func (s *Service) remove(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for f := range s.slices {
-		err := s.world.cluster.Client().DiscoveryV1().EndpointSlices(s.namespace).Delete(ctx, fmt.Sprintf("%s-v%d", s.name, f), metav1.DeleteOptions{})
+		err := s.world.cluster.Client().DiscoveryV1().EndpointSlices(s.namespace).Delete(ctx, s.sliceName(f), metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete the endpoints of Service %s: %w", s.name, err)
 		}

@@ -32,6 +32,7 @@ type T struct {
 	why      string // why it does not apply after all
 	undo     []func(context.Context) error
 	flows    int
+	routed   map[netip.Addr]bool // by RouteVia
 }
 
 // Context ends with the row's time.
@@ -144,6 +145,33 @@ func (t *T) MustRun(place string, args ...string) string {
 	return out
 }
 
+// Background runs a program at a place until the trial is over or what is returned is called.
+func (t *T) Background(place string, args ...string) (stop func()) {
+	at, what := t.world.place(place)
+	proc, err := t.world.cluster.Exec(t.ctx, at, Command{Args: args})
+	if err != nil {
+		t.Fatalf("%s: %s: %v", what, strings.Join(args, " "), err)
+	}
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			_ = proc.Kill() // it may have ended by itself
+			_ = proc.Wait()
+		})
+	}
+	t.Cleanup(func(context.Context) error { stop(); return nil })
+	return stop
+}
+
+// Undo runs a program at a place when the trial is over.
+func (t *T) Undo(place string, args ...string) {
+	at, what := t.world.place(place)
+	t.Cleanup(func(ctx context.Context) error {
+		_, err := runAt(ctx, t.world.cluster, at, what, args...)
+		return err
+	})
+}
+
 func runAt(ctx context.Context, c Cluster, at Place, what string, args ...string) (string, error) {
 	var out, stderr bytes.Buffer
 	proc, err := c.Exec(ctx, at, Command{Args: args, Stdout: &out, Stderr: &stderr})
@@ -163,6 +191,10 @@ func (t *T) RouteVia(a netip.Addr, node int) {
 		f = IPv6
 	}
 	prefix := netip.PrefixFrom(a, a.BitLen()).String()
+	if t.routed[a] {
+		return
+	}
+	t.routed[a] = true
 	t.MustRun(Outside, "ip", fmt.Sprintf("-%d", f), "route", "replace", prefix, "via", t.Node(node).Addr(f).String())
 	t.Cleanup(func(ctx context.Context) error {
 		at, what := t.world.place(Outside)

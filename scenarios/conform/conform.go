@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"proxylab/lab"
@@ -42,6 +43,7 @@ func New(ctx context.Context, l lab.Lab, specs []lab.ProxierSpec) (*Cluster, err
 	}
 	config.QPS, config.Burst = 500, 1000
 	config.UserAgent = "proxylab-conformance"
+	config.WarningHandler = rest.NoWarnings{} // that externalIPs are deprecated is no news
 	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -172,7 +174,7 @@ func (c *Cluster) Running(ctx context.Context, node string) (conformance.State, 
 		Proxier string
 	}
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &report); err == nil { // a line that is being written: next time
-		state.Backend = report.Backend
+		state.Backend, state.Error = report.Backend, report.Error
 		if report.Proxier != "" {
 			state.Proxier = report.Proxier
 		}

@@ -5,19 +5,39 @@ package rows
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"proxylab/proxiers/conformance"
 )
 
 // All lists the rows, in the order of the table.
 func All() []conformance.Row {
-	return slices.Concat(addresses)
+	return slices.Concat(addresses, sources, balance, policies, endpoints, flows, restarts, failures, switching, ipvs)
 }
+
+// Areas.
+const (
+	addressing = "addresses"
+	sourcing   = "source address"
+	balancing  = "balancing"
+	affinity   = "affinity"
+	policy     = "policy"
+	ending     = "endpoints"
+	topology   = "topology"
+	state      = "state"
+	restarting = "restart"
+	failing    = "failure"
+	leaving    = "switching"
+	ipvsOnly   = "IPVS"
+)
 
 // Short names for what nearly every row uses.
 type (
-	row    = conformance.Row
-	trial  = conformance.T
-	family = conformance.Family
+	row     = conformance.Row
+	trial   = conformance.T
+	family  = conformance.Family
+	port    = conformance.Port
+	service = corev1.Service
 )
 
 const (
@@ -43,7 +63,16 @@ var (
 )
 
 // both are the ports of a Service made by T.Web.
-var both = []conformance.Port{tcp, udp}
+var both = []port{tcp, udp}
+
+// each calls f for both ports of a Service made by T.Web, in both families.
+func each(t *trial, f func(family, port)) {
+	t.Families(func(fam family) {
+		for _, p := range both {
+			f(fam, p)
+		}
+	})
+}
 
 // notApplicable is the same reason for several modes.
 func notApplicable(why string, modes ...string) map[string]string {
