@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo build test lint bench clean deps test-deps
+.PHONY: uml-kernel demo build test lint bench clean deps test-deps
 
 demo: deps build ## play the quickstart scenario against four proxiers on a lab on this machine
 	$(SUDO) $(BIN) run quickstart
@@ -30,6 +30,9 @@ lint: ## formatting, vet, golangci-lint
 
 bench: ## Go benchmarks
 	go test -run '^$$' -bench . -benchmem ./bench/... ./proxiers/services/... ./proxiers/iptables/...
+
+uml-kernel: ## a User Mode Linux kernel with all that proxiers need, for --kernel uml; built once and kept
+	@hack/umlkernel
 
 clean: ## what was built, and what labs left on the machine
 	@if [ -x $(BIN) ]; then $(SUDO) $(BIN) down --all; fi

@@ -31,6 +31,7 @@ type conformanceOptions struct {
 	nodes, kills, parallel      int
 	quick, list                 bool
 	terms                       proxierFlags
+	kernel                      kernelFlags
 }
 
 func newConformance() *cobra.Command {
@@ -62,6 +63,7 @@ this machine lacks something.`,
 	f.IntVar(&o.parallel, "parallel", 4, "behaviours tried at the same time, of those that leave the proxier alone")
 	f.StringVarP(&o.output, "output", "o", "table", "what to print at the end: json, table")
 	o.terms.register(cmd)
+	o.kernel.register(cmd)
 	for name, value := range map[string]string{"min-sync-period": "50ms", "sync-period": "5s"} {
 		flag := f.Lookup(name)
 		flag.DefValue = value
@@ -94,6 +96,9 @@ func (o *conformanceOptions) run(cmd *cobra.Command) error {
 	under, err := conform.Proxiers(o.proxiers)
 	if err != nil {
 		return usageError{err}
+	}
+	if o.kernel.uml() {
+		return o.kernel.passThrough(cmd, nil)
 	}
 	if err := preflight(); err != nil {
 		return err
@@ -163,6 +168,9 @@ func (o *conformanceOptions) validate(cmd *cobra.Command) error {
 		errs = append(errs, err)
 	}
 	if err := o.terms.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := o.kernel.validate(cmd, o.name); err != nil {
 		errs = append(errs, err)
 	}
 	if o.output != "table" && o.output != "json" {
@@ -242,7 +250,7 @@ func (o *conformanceOptions) print(cmd *cobra.Command, doc conformance.Document)
 	}
 	e := &doc.Environment
 	e.Lab, e.Nodes, e.CPUs, e.Version = o.kind, o.nodes, runtime.NumCPU(), versionText()
-	e.Kernel = conformance.Kernel{Kind: "host", Release: release}
+	e.Kernel = conformance.Kernel{Kind: kernelKind(), Release: release}
 	e.Facts = environment(o.terms)
 	data := []byte(doc.Table())
 	if o.output == "json" {

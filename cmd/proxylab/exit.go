@@ -47,11 +47,14 @@ func exitCode(err error) int {
 		invalid *scenarios.Invalid
 		missing lab.Missing
 		expect  expectationError
+		inside  statusError
 		differ  behavioursError
 	)
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &inside):
+		return int(inside)
 	case errors.As(err, &expect), errors.As(err, &differ):
 		return exitExpectation
 	case errors.As(err, &usage), errors.As(err, &invalid):
@@ -75,4 +78,9 @@ func isCobraUsage(err error) bool {
 	return false
 }
 
-func printError(w io.Writer, err error) { fmt.Fprintln(w, "proxylab:", err) }
+func printError(w io.Writer, err error) {
+	if inside := statusError(0); errors.As(err, &inside) && err == error(inside) { //nolint:errorlint // alone: it was said inside
+		return
+	}
+	fmt.Fprintln(w, "proxylab:", err)
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"proxylab/lab/controlplane"
+	"proxylab/lab/kernel"
 	"proxylab/lab/netns"
 )
 
@@ -79,5 +80,6 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 		})
 	root.AddCommand(controlplane.Commands()...)
 	root.AddCommand(netns.Commands()...)
+	root.AddCommand(kernel.Commands()...)
 	return root
 }

@@ -35,6 +35,8 @@ type runOptions struct {
 	proxiers                []string
 	nodes, repeat           int
 	terms                   proxierFlags
+	kernel                  kernelFlags
+	relay                   bool // this is the run inside a kernel: its events go to standard output, and nothing else
 }
 
 func newRun() *cobra.Command {
@@ -60,18 +62,24 @@ Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did 
 	f.IntVar(&o.repeat, "repeat", 1, "how often each proxier is played; repetitions of different proxiers alternate")
 	f.StringVar(&o.out, "out", "runs", "directory that the run's own directory is made in")
 	f.StringVarP(&o.output, "output", "o", "table", "what to print at the end: "+strings.Join(outputs(), ", "))
+	f.BoolVar(&o.relay, "relay", false, "write the run's events on standard output, and no log and no result")
+	_ = f.MarkHidden("relay") // it is there
 	o.terms.register(cmd)
+	o.kernel.register(cmd)
 	return cmd
 }
 
 // run checks everything that can be checked before it starts anything.
 func (o *runOptions) run(cmd *cobra.Command, names []string) error {
-	if err := o.validate(); err != nil {
+	if err := o.validate(cmd); err != nil {
 		return err
 	}
 	loaded, err := loadScenarios(names)
 	if err != nil {
 		return err
+	}
+	if o.kernel.uml() {
+		return o.inKernel(cmd, names)
 	}
 	if err := preflight(); err != nil {
 		return err
@@ -94,7 +102,7 @@ func (o *runOptions) run(cmd *cobra.Command, names []string) error {
 	return errors.Join(errs...)
 }
 
-func (o *runOptions) validate() error {
+func (o *runOptions) validate(cmd *cobra.Command) error {
 	if err := checkLabKind(o.kind); err != nil {
 		return err
 	}
@@ -102,6 +110,9 @@ func (o *runOptions) validate() error {
 		return err
 	}
 	if err := o.terms.validate(); err != nil {
+		return err
+	}
+	if err := o.kernel.validate(cmd, o.name); err != nil {
 		return err
 	}
 	switch {
@@ -142,33 +153,35 @@ func loadScenarios(names []string) ([]*scenarios.Scenario, error) {
 	return loaded, nil
 }
 
-// runOne plays one scenario, from making the lab to printing the result.
-func (o *runOptions) runOne(cmd *cobra.Command, s *scenarios.Scenario, specs []lab.ProxierSpec) error {
-	ctx := cmd.Context()
-	id := time.Now().Format("20060102-150405") + "-" + s.Metadata.Name
-	dir := filepath.Join(o.out, id)
+// recording is a run's log while it is written, shown as it goes.
+type recording struct {
+	cmd      *cobra.Command
+	dir      string
+	log      *events.Writer
+	progress *events.Listener
+}
+
+func (o *runOptions) record(cmd *cobra.Command, id string) (*recording, error) {
+	dir := filepath.Join(o.out, filepath.Base(id))
 	log, err := events.Create(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	progress := log.Listen(report.Progress(cmd.ErrOrStderr()))
-	emit := log.Emit
-	release, err := usage.Kernel()
-	if err != nil {
-		return err
-	}
-	emit(events.Event{RunStarted: o.started(id, s, release)})
-	playErr := o.onLab(ctx, s, specs, emit)
-	emit(events.Event{RunEnded: outcome(ctx, playErr)})
+	return &recording{cmd: cmd, dir: dir, log: log, progress: log.Listen(report.Progress(cmd.ErrOrStderr()))}, nil
+}
+
+// conclude closes the log and prints the result. playErr is what kept the run from being played to its end.
+func (r *recording) conclude(output string, playErr error) error {
+	ctx := r.cmd.Context()
 	// What a terminal has not taken by then is in the log.
 	shown, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = progress.Close(shown)
-	if err := log.Close(); err != nil {
+	_ = r.progress.Close(shown)
+	if err := r.log.Close(); err != nil {
 		return fmt.Errorf("the run's log is not whole: %w", err)
 	}
-	slog.Info("the run is recorded", "report", "proxylab report "+dir)
-	resultErr := printRun(cmd, dir, o.output)
+	slog.Info("the run is recorded", "report", "proxylab report "+r.dir)
+	resultErr := printRun(r.cmd, r.dir, output)
 	if ctx.Err() != nil {
 		return errors.New("interrupted: the result is of what was measured until then")
 	}
@@ -176,6 +189,35 @@ func (o *runOptions) runOne(cmd *cobra.Command, s *scenarios.Scenario, specs []l
 		return playErr
 	}
 	return resultErr
+}
+
+// runOne plays one scenario, from making the lab to printing the result.
+func (o *runOptions) runOne(cmd *cobra.Command, s *scenarios.Scenario, specs []lab.ProxierSpec) error {
+	id := time.Now().Format("20060102-150405") + "-" + s.Metadata.Name
+	if o.relay { // whoever reads the events has the say over the rest
+		log := events.NewWriter(cmd.OutOrStdout())
+		if err := o.played(cmd.Context(), id, s, specs, log.Emit); err != nil {
+			slog.Debug("the run ended early", "error", err)
+		}
+		return log.Close()
+	}
+	rec, err := o.record(cmd, id)
+	if err != nil {
+		return err
+	}
+	return rec.conclude(o.output, o.played(cmd.Context(), id, s, specs, rec.log.Emit))
+}
+
+// played plays one scenario and emits its events from the first to the last.
+func (o *runOptions) played(ctx context.Context, id string, s *scenarios.Scenario, specs []lab.ProxierSpec, emit func(events.Event)) error {
+	release, err := usage.Kernel()
+	if err != nil {
+		return err
+	}
+	emit(events.Event{RunStarted: o.started(id, s, release)})
+	err = o.onLab(ctx, s, specs, emit)
+	emit(events.Event{RunEnded: outcome(ctx, err)})
+	return err
 }
 
 func outcome(ctx context.Context, err error) *events.RunEnded {
@@ -228,7 +270,7 @@ func (o *runOptions) onLab(ctx context.Context, s *scenarios.Scenario, specs []l
 func (o *runOptions) started(id string, s *scenarios.Scenario, release string) *events.RunStarted {
 	return &events.RunStarted{
 		ID: id, Scenario: s.Metadata.Name, ScenarioYAML: s.Source,
-		Lab: o.kind, Kernel: events.Kernel{Kind: "host", Release: release},
+		Lab: o.kind, Kernel: events.Kernel{Kind: kernelKind(), Release: release},
 		CPUs: runtime.NumCPU(), Version: versionText(),
 		Proxiers: slices.Clone(o.proxiers), Repeat: o.repeat,
 		Steps: s.StepTexts(), Expect: slices.Clone(s.Spec.Expect),

@@ -24,14 +24,15 @@ type machine struct {
 	cmd     *exec.Cmd
 	started time.Time
 	talk    *os.File // both ways
-	console *tail
+	console *console
 	copies  sync.WaitGroup // of the command's output
 }
 
 // start boots the kernel. Its processes die with this one: the first is killed by the machine's kernel, and the others
 // are in a process-id namespace that ends with the first (killing it alone would leave them stopped for ever).
 func start(c Config, dir, memory string) (*machine, error) {
-	m := &machine{console: &tail{limit: 8 << 10}}
+	m := &machine{}
+	m.console = &console{panicked: m.kill}
 	inside, err := m.lines(c)
 	defer func() { // the kernel has them; here they would keep the lines from ending
 		for _, f := range inside {
@@ -112,7 +113,11 @@ func (m *machine) order(o order) {
 }
 
 // kill ends the kernel at once.
-func (m *machine) kill() { _ = m.cmd.Process.Kill() }
+func (m *machine) kill() {
+	if p := m.cmd.Process; p != nil {
+		_ = p.Kill() // gone already is fine
+	}
+}
 
 // wait returns when the kernel is gone and all output is copied.
 func (m *machine) wait() error {
@@ -120,27 +125,4 @@ func (m *machine) wait() error {
 	m.copies.Wait()
 	_ = m.talk.Close()
 	return err
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu    sync.Mutex
-	limit int
-	text  []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if over := len(t.text) - t.limit; over > 0 {
-		t.text = append(t.text[:0], t.text[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
 }

@@ -20,8 +20,14 @@ const modulesRoot = "/usr/lib/uml/modules"
 // depend on is loaded before them.
 var wanted = []string{
 	"overlay", "veth", "bridge", "br_netfilter", "dummy", "tun", "sctp", "sch_netem", "sch_fq",
-	"iptable_*", "ip6table_*", "ipt_REJECT", "ip6t_REJECT", "ipt_rpfilter", "ip6t_rpfilter",
-	"xt_*", "nf_conntrack_netlink", "nf_log_syslog", "ip_set*",
+	"iptable_filter", "iptable_nat", "iptable_mangle", "iptable_raw",
+	"ip6table_filter", "ip6table_nat", "ip6table_mangle", "ip6table_raw", "ipt_REJECT", "ip6t_REJECT",
+	"xt_tcpudp", "xt_sctp", "xt_addrtype", "xt_comment", "xt_connmark", "xt_conntrack", "xt_ipvs", "xt_iprange", "xt_limit",
+	"xt_mark", "xt_multiport", "xt_nfacct", "xt_owner", "xt_physdev", "xt_policy", "xt_recent", "xt_set", "xt_socket",
+	"xt_state", "xt_statistic", "xt_string", "xt_CT", "xt_LOG", "xt_MASQUERADE", "xt_NFLOG", "xt_REDIRECT", "xt_TCPMSS",
+	"xt_TPROXY", "xt_nat", "nf_conntrack_netlink", "nf_log_syslog",
+	"ip_set_bitmap_port", "ip_set_hash_ip", "ip_set_hash_ipport", "ip_set_hash_ipportip", "ip_set_hash_ipportnet",
+	"ip_set_hash_net", "ip_set_list_set",
 	"ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_lc", "ip_vs_wlc", "ip_vs_sh", "ip_vs_dh", "ip_vs_mh", "ip_vs_sed",
 	"ip_vs_nq", "ip_vs_lblc", "ip_vs_lblcr", "ip_vs_fo", "ip_vs_ovf",
 	"nf_tables", "nft_*",

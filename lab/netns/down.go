@@ -25,6 +25,19 @@ const goodbye = 200 * time.Millisecond
 // when there is nothing.
 func (l *Lab) Down(ctx context.Context) error { return down(ctx, l.Name(), l.log) }
 
+// Remove takes down whatever a lab of that name has on this machine, also where nothing says that it was ever up: a
+// process is enough. Its error is fs.ErrNotExist where there is nothing.
+func Remove(ctx context.Context, name string) error {
+	known, err := names()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(known, name) {
+		return fmt.Errorf("there is no lab %q: %w", name, fs.ErrNotExist)
+	}
+	return down(ctx, name, slog.Default().With("lab", name))
+}
+
 func down(ctx context.Context, name string, log *slog.Logger) error {
 	unlock, err := lock(ctx, name, func() {
 		log.Info("waiting for another proxylab that is at work on this lab")

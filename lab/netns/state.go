@@ -20,6 +20,9 @@ import (
 // rootDir holds one directory for each lab, and the locks of those that are being made or removed.
 const rootDir = "/var/lib/proxylab"
 
+// Dir is the directory of a lab of that name, which is removed with the lab.
+func Dir(name string) string { return labDir(name) }
+
 func labDir(name string) string   { return filepath.Join(rootDir, name) }
 func lockPath(name string) string { return filepath.Join(rootDir, "."+name+".lock") }
 func mountDir(name string) string { return filepath.Join(labDir(name), "mounts") }
