@@ -17,6 +17,7 @@ import (
 	"proxylab/proxiers/iptables"
 	"proxylab/proxiers/ipvs"
 	"proxylab/proxiers/kubeproxy"
+	"proxylab/proxiers/nftables"
 	"proxylab/proxiers/runner"
 	"proxylab/proxiers/userspace"
 )
@@ -27,9 +28,18 @@ type Proxier = runner.Proxier
 // Info describes a proxier.
 type Info struct {
 	Name    string // as on the command line
-	Mode    string // the kind of rules: proxiers of one mode use the same names in the kernel
+	Mode    string // the kind of rules
 	Native  bool   // ours; otherwise the real kube-proxy
 	Summary string
+}
+
+// Rules says whose rules the proxier writes: those with the same word use the same names in the kernel, and take over from
+// one another what is there. In mode nftables each has tables of its own.
+func (p Info) Rules() string {
+	if p.Mode == "nftables" {
+		return p.Name
+	}
+	return p.Mode
 }
 
 // upstream is what the names of the real kube-proxy's modes begin with.
@@ -40,6 +50,7 @@ func All() []Info {
 	return []Info{
 		{"userspace", "userspace", true, "a port per Service port, connections carried by the process, as kube-proxy's first mode"},
 		{"iptables", "iptables", true, "NAT rules by iptables-restore, with kube-proxy's chain names"},
+		{"nftables", "nftables", true, "maps of Services and endpoints in tables of its own; the rules do not grow with them"},
 		{"ipvs", "ipvs", true, "IPVS virtual servers on kube-ipvs0 and ipsets, with kube-proxy's names"},
 		{upstream + "iptables", "iptables", false, "the real kube-proxy in mode iptables"},
 		{upstream + "nftables", "nftables", false, "the real kube-proxy in mode nftables"},
@@ -123,6 +134,9 @@ func native(info Info, o Options) (p Proxier, end func(), err error) {
 	case "iptables":
 		p, err := iptables.New(iptables.Options{Backend: o.Backend, Log: o.Log})
 		return p, func() {}, err
+	case "nftables":
+		p, err := nftables.New(nftables.Options{Log: o.Log})
+		return p, func() {}, err
 	case "ipvs":
 		p, err := ipvs.New(ipvs.Options{Scheduler: o.Scheduler, Backend: o.Backend, Log: o.Log})
 		return p, func() {}, err
@@ -146,7 +160,7 @@ func Cleanup(ctx context.Context, o Options) (leftovers []string, err error) {
 	}
 	now := ""
 	if info, err := Lookup(o.TakenOverBy); err == nil {
-		now = info.Mode
+		now = info.Rules()
 	} else if o.TakenOverBy != "" {
 		return nil, err
 	}
@@ -161,7 +175,7 @@ func Cleanup(ctx context.Context, o Options) (leftovers []string, err error) {
 			errs = append(errs, err)
 			continue
 		}
-		if info.Mode == now || slices.Contains(done, info.Mode) {
+		if info.Rules() == now || slices.Contains(done, info.Mode) {
 			continue
 		}
 		done = append(done, info.Mode)
@@ -184,13 +198,29 @@ func cleanupMode(ctx context.Context, mode, now string, log *slog.Logger) (lefto
 	case mode == "ipvs": // rules of mode iptables may lead to chains that it shares
 		err = errors.Join(ipvs.Cleanup(ctx, false, log), iptables.Cleanup(ctx, log))
 	default:
-		err = kubeproxy.Cleanup(ctx, mode)
+		return cleanupNFTables(ctx, now)
 	}
 	leftovers, leftErr := Leftovers(ctx, mode)
 	if mode == "iptables" && now == "ipvs" || mode == "ipvs" && now == "iptables" {
 		leftovers = slices.DeleteFunc(leftovers, isShared)
 	}
 	return leftovers, errors.Join(err, leftErr)
+}
+
+// cleanupNFTables removes the tables of ours and kube-proxy's, but for those that are in use now.
+func cleanupNFTables(ctx context.Context, now string) (leftovers []string, err error) {
+	var errs []error
+	if now != "nftables" {
+		err := nftables.Cleanup(ctx)
+		left, leftErr := nftables.Leftovers(ctx)
+		leftovers, errs = append(leftovers, left...), append(errs, err, leftErr)
+	}
+	if now != upstream+"nftables" {
+		err := kubeproxy.Cleanup(ctx, "nftables")
+		left, leftErr := kubeproxy.Leftovers(ctx)
+		leftovers, errs = append(leftovers, left...), append(errs, err, leftErr)
+	}
+	return leftovers, errors.Join(errs...)
 }
 
 // isShared says whether a leftover is a chain that the modes iptables and ipvs both have.
@@ -213,7 +243,9 @@ func Leftovers(ctx context.Context, mode string) ([]string, error) {
 	case "iptables":
 		return iptables.Leftovers(ctx)
 	case "nftables":
-		return kubeproxy.Leftovers(ctx)
+		own, err := nftables.Leftovers(ctx)
+		theirs, theirErr := kubeproxy.Leftovers(ctx)
+		return slices.Concat(own, theirs), errors.Join(err, theirErr)
 	}
 	if mode != "ipvs" {
 		return nil, fmt.Errorf("there is no mode %q", mode)
@@ -239,6 +271,12 @@ func preflight(ctx context.Context, o Options) error {
 		if err := ipvs.Preflight(ctx, o.Scheduler); err != nil {
 			return fmt.Errorf("proxier %s: %w", o.Name, err)
 		}
+	}
+	if info.Native && mode == "nftables" {
+		if err := nftables.Preflight(ctx); err != nil {
+			return fmt.Errorf("proxier %s: %w", o.Name, err)
+		}
+		return nil
 	}
 	if mode == "userspace" { // its redirects are iptables rules
 		mode = "iptables"

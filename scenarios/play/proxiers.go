@@ -175,14 +175,14 @@ func (n *nodeProxier) swapTo(ctx context.Context, to lab.ProxierSpec) (ready tim
 // empty: none does. What both modes have under the same names the new one has taken over, and stays.
 func LeaveMode(ctx context.Context, l lab.Lab, node string, old lab.ProxierSpec, now string) (leftovers []string, err error) {
 	old.TakenOverBy = now
-	if sameMode(old.Name, now) && (old.Fallback == "" || sameMode(old.Fallback, now)) {
+	if sameRules(old.Name, now) && (old.Fallback == "" || sameRules(old.Fallback, now)) {
 		return nil, nil
 	}
 	return l.CleanupProxier(ctx, node, old)
 }
 
-func sameMode(a, b string) bool {
+func sameRules(a, b string) bool {
 	x, errX := proxiers.Lookup(a)
 	y, errY := proxiers.Lookup(b)
-	return errX == nil && errY == nil && x.Mode == y.Mode
+	return errX == nil && errY == nil && x.Rules() == y.Rules()
 }
