@@ -157,8 +157,13 @@ func Leftovers(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return left, err
 	}
-	chains, err := xtables.Leftovers(ctx, owner(true))
-	return append(left, chains...), err
+	chains, err := xtables.Leftovers(ctx, owner(false))
+	for _, c := range chains {
+		if IsOwnChain(c[strings.LastIndexByte(c, ' ')+1:]) {
+			left = append(left, c)
+		}
+	}
+	return left, err
 }
 
 func leftovers(ctx context.Context, k kernel.Kernel) (left []string, err error) {
