@@ -141,8 +141,17 @@ func (a *Asking) Among(pods ...string) dialer.Tally {
 	return got
 }
 
-// Refused expects a refusal at once each time.
-func (a *Asking) Refused() dialer.Tally { return a.Fails(dialer.Refused) }
+// Refused expects a refusal each time: twice, one after the other, unless the asking says otherwise, because the kernel
+// rations ICMP errors to a burst of six for each client and then one a second.
+func (a *Asking) Refused() dialer.Tally {
+	if a.req.Count == 0 {
+		a.Times(2).Parallel(1)
+	}
+	if a.req.Timeout == 0 {
+		a.Within(5 * time.Second)
+	}
+	return a.Fails(dialer.Refused)
+}
 
 // Dropped expects no reaction at all.
 func (a *Asking) Dropped() dialer.Tally {

@@ -34,10 +34,13 @@ func once(ctx context.Context, r Request, port uint16) (m met) {
 	}
 	defer f.close(r.Abort)
 	if r.Network == UDP {
-		// Datagrams get lost on a busy machine. One that is, is sent again, as any client does; what is dropped on purpose
-		// is dropped twice.
-		if m = f.say(r.Timeout / 2); Kind(m.err) == TimedOut {
-			m = f.say(r.Timeout / 2)
+		// Datagrams get lost on a busy machine, and ICMP errors are rationed. One that nothing came of is sent again, as any
+		// client does; what is dropped on purpose is dropped each time.
+		const tries = 4
+		for i := range tries {
+			if m = f.say(r.Timeout / tries); i == tries-1 || Kind(m.err) != TimedOut || ctx.Err() != nil {
+				break
+			}
 		}
 		m.took = time.Since(began)
 		return m
@@ -210,7 +213,7 @@ func get(ctx context.Context, r Request, port uint16) (m met) {
 		return met{err: err}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<10))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
 	if err != nil {
 		return met{err: err}
 	}

@@ -41,27 +41,24 @@ func (r Request) port(i int) uint16 {
 	return r.FromPort + uint16(i%(int(r.LastPort)-int(r.FromPort)+1))
 }
 
-// until dials until the pod asked for answers.
+// until dials until the pod asked for answers. What it tells is the last attempt that was not cut short, if any.
 func (s *server) until(r Request) (a Answer, err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, r.Within)
+	deadline := time.Now().Add(r.Within)
+	ctx, cancel := context.WithDeadline(s.ctx, deadline)
 	defer cancel()
 	for i := 0; ; i++ {
 		m := once(ctx, r, r.port(i))
-		if m.err == nil && m.pod == r.Name {
+		over := !time.Now().Before(deadline) // the context may learn of it later
+		if !over || a.Total() == 0 || m.err == nil {
+			a = Answer{}
 			a.add(m)
+		}
+		if m.err == nil && m.pod == r.Name || over {
 			return a, nil
 		}
-		if ctx.Err() != nil {
-			if i > 0 && errors.Is(m.err, context.DeadlineExceeded) && a.Total() > 0 {
-				return a, nil // the attempt was cut short: the one before says more
-			}
-			a.add(m)
-			return a, nil
-		}
-		a = Answer{}
-		a.add(m)
 		select {
 		case <-ctx.Done():
+			return a, nil
 		case <-time.After(2 * time.Millisecond):
 		}
 	}

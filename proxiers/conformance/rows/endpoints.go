@@ -2,7 +2,6 @@ package rows
 
 import (
 	"slices"
-	"time"
 
 	c "proxylab/proxiers/conformance"
 )
@@ -188,10 +187,9 @@ func hinted(first, second c.Endpoint) (eps []c.Endpoint) {
 // atOnce expects refusals that take far less than an attempt may. Two attempts, by rows that are alone: the kernel sends
 // no client more than a few ICMP errors at once, and then one a second.
 func atOnce(t *trial, from string, to c.Target) {
-	const limit = 2 * time.Second
-	got := t.Ask(from, to).Times(2).Parallel(1).Within(limit).Refused()
+	got := t.Ask(from, to).Refused()
 	for _, s := range got.Seconds {
-		if got.Failed() == got.Failures["refused"] && s >= (limit/2).Seconds() {
+		if got.Failed() == got.Failures["refused"] && s >= 0.9 { // TCP asks a second time after one second
 			t.Errorf("from %s to %s: refused after %.1f s only", from, to, s)
 			return
 		}
