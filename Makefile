@@ -25,6 +25,9 @@ test-deps:
 test: test-deps build ## every test; those of the kernel and of the whole product run as root
 	hack/test.sh
 
+conformance: deps build ## every behaviour of a Service proxy with every proxier that this machine's kernel runs
+	$(SUDO) $(BIN) conformance --proxiers userspace,iptables,nftables,kube-proxy/iptables,kube-proxy/nftables
+
 lint: ## formatting, vet, golangci-lint
 	hack/lint.sh $(GOLANGCI)
 
