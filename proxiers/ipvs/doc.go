@@ -29,6 +29,12 @@
 // it. A server that comes back while it drains has the weight 1 again. UDP has no connections: its servers go at once,
 // and flows move with the next packet. When a whole Service is deleted its connections end, because its address is gone.
 //
+// # Affinity
+//
+// ClientIP is IPVS's persistence with the Service's timeout. IPVS keeps a client with its server also as long as it remembers
+// a connection between the two: for two minutes after a TCP connection ended and five after a UDP flow's last packet. A
+// timeout shorter than that has no effect, with kube-proxy neither.
+//
 // # Addresses
 //
 // kube-ipvs0 is down and does no ARP, as kube-proxy's. Every node of a cluster has every Service address, so none may

@@ -150,7 +150,7 @@ func (f *family) writeTable(b *bytes.Buffer, table string) {
 	}
 	for _, j := range jumps() {
 		if j.table == table && !found.jumps["-A "+j.from+" "+j.rule()] {
-			fmt.Fprintf(b, "-I %s 1 %s\n", j.from, j.rule())
+			fmt.Fprintf(b, "-I %s %s\n", j.from, j.rule())
 		}
 	}
 	found.writeRemoval(b)

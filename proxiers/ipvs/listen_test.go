@@ -3,7 +3,13 @@ package ipvs
 import (
 	"fmt"
 	"net"
+	"net/netip"
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"proxylab/proxiers/ipvs/kernel"
 )
 
 // listenAndAnswer serves what a backend of the bed would say, as "sshd".
@@ -24,4 +30,10 @@ func listenAndAnswer(t *testing.T, network, addr string) error {
 		}
 	}()
 	return nil
+}
+
+// key reads what kernel.Key prints.
+func key(s string) kernel.Key {
+	protocol, addr, _ := strings.Cut(s, " ")
+	return kernel.Key{Addr: netip.MustParseAddrPort(addr), Protocol: corev1.Protocol(protocol)}
 }
