@@ -23,10 +23,9 @@ type family struct {
 	mirror *mirror
 	valid  bool // the table is as the mirror says
 
-	looked  bool                // at what an earlier process left
-	anew    bool                // the table cannot be filled again: it has to be made anew
-	chains  map[string]struct{} // of groups, that may be in the table
-	commits int                 // transactions of this pass
+	looked  bool // for endpoints' numbers of an earlier process
+	anew    bool // the table cannot be filled again: it has to be made anew
+	commits int  // transactions of this pass
 }
 
 // sync brings the family's table in line with want. trusted says that nobody changed any table since the last pass.
@@ -60,18 +59,9 @@ func (f *family) writeChanges(ctx context.Context, want services.Snapshot, e env
 	}
 	p.compare()
 	f.say(p.contested)
-	for _, g := range p.created() {
-		f.chains[g.name()] = struct{}{}
-	}
 	tx := f.nft.NewTransaction()
 	p.transaction(tx)
-	if err := f.run(ctx, tx); err != nil {
-		return err
-	}
-	for _, g := range p.deleted() {
-		delete(f.chains, g.name())
-	}
-	return nil
+	return f.run(ctx, tx)
 }
 
 // keys are this family's ports to look at, in an order that does not depend on chance.
@@ -101,7 +91,12 @@ func (f *family) keys(want services.Snapshot) (keys []services.Key) {
 // writeWhole does not trust what is in the table. Endpoints keep their numbers, as clients in the set affinity go by these.
 func (f *family) writeWhole(ctx context.Context, want services.Snapshot, e env) error {
 	was := f.mirror.ports
-	seeds := f.look(ctx)
+	chains, anew := f.look()
+	var seeds seeds
+	if !anew && !f.looked {
+		seeds = f.readSeeds(ctx)
+	}
+	f.looked = true
 	m := newMirror(e)
 	var contested []destination
 	keys := make([]services.Key, 0, len(want.Ports))
@@ -129,44 +124,23 @@ func (f *family) writeWhole(ctx context.Context, want services.Snapshot, e env) 
 	f.mirror = m
 	f.say(contested)
 	tx := f.nft.NewTransaction()
-	rewrite(tx, m, f.anew, f.chains)
-	names := make(map[string]struct{}, len(m.groups))
-	for g := range m.groups {
-		names[g.name()] = struct{}{}
-		f.chains[g.name()] = struct{}{}
-	}
+	rewrite(tx, m, anew, chains)
 	if err := f.run(ctx, tx); err != nil {
 		f.anew = true // whatever it is that cannot be filled again
 		return err
 	}
-	f.anew, f.chains = false, names
+	f.anew = false
 	return nil
 }
 
-// look finds out, in the first pass, what an earlier process left.
-func (f *family) look(ctx context.Context) seeds {
-	if f.looked {
-		return nil
-	}
-	f.looked, f.chains = true, map[string]struct{}{}
-	names, err := f.kernel.chains(f.name == services.IPv6)
+// look finds out whether there is a table that can be filled again, and which chains it has. This is not asked on the way of
+// ordinary syncs.
+func (f *family) look() (chains []string, anew bool) {
+	chains, err := f.kernel.chains(f.name == services.IPv6)
 	if err != nil {
 		f.log.Debug("the table is made anew", "family", f.name, "because", err)
 	}
-	if !slices.Contains(names, chainLayout) {
-		f.anew = true
-		return nil
-	}
-	fixed := map[string]bool{}
-	for _, c := range statics(f.base) {
-		fixed[c.name] = true
-	}
-	for _, name := range names {
-		if !fixed[name] {
-			f.chains[name] = struct{}{}
-		}
-	}
-	return f.readSeeds(ctx)
+	return chains, f.anew || err != nil || !slices.Contains(chains, chainLayout)
 }
 
 // run hands a transaction to the kernel. After a failure nothing is known of the table: nft may have been stopped after it
@@ -209,12 +183,8 @@ func (f *family) intact() (difference string) {
 	want := f.mirror.expected()
 	for _, name := range names {
 		if _, ok := want[name]; !ok {
-			f.chains[name] = struct{}{} // whoever made it: it goes when the table is written
-			difference = "there is a chain " + name
+			return "there is a chain " + name
 		}
-	}
-	if difference != "" {
-		return difference
 	}
 	if len(names) != len(want) {
 		return fmt.Sprintf("there are %d chains of %d", len(names), len(want))

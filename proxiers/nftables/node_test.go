@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -170,3 +171,5 @@ func balancer(i int) func(*services.ServicePort) {
 
 func externalLocal(p *services.ServicePort) { p.ExternalLocal = true }
 func internalLocal(p *services.ServicePort) { p.InternalLocal = true }
+
+func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }

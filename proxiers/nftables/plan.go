@@ -216,9 +216,9 @@ func addRules(tx *knftables.Transaction, c chain) {
 	}
 }
 
-// rewrite writes everything that the mirror has. If the table may be there, with the chains of groups named in stale, it is
+// rewrite writes everything that the mirror has. If the table is there, with the chains named in existing, it is
 // emptied and filled, so that the clients in the set affinity stay; otherwise it is made anew. Both is one transaction.
-func rewrite(tx *knftables.Transaction, m *mirror, anew bool, stale map[string]struct{}) {
+func rewrite(tx *knftables.Transaction, m *mirror, anew bool, existing []string) {
 	tx.Add(&knftables.Table{})
 	if anew {
 		tx.Delete(&knftables.Table{})
@@ -249,7 +249,7 @@ func rewrite(tx *knftables.Transaction, m *mirror, anew bool, stale map[string]s
 		}
 	}
 	if !anew {
-		dropChains(tx, stale, current)
+		dropChains(tx, existing, current)
 	}
 	for _, c := range chains {
 		addRules(tx, c)
@@ -267,9 +267,9 @@ func rewrite(tx *knftables.Transaction, m *mirror, anew bool, stale map[string]s
 }
 
 // dropChains deletes chains that may be there, all of them emptied before the first goes, as some jump to others.
-func dropChains(tx *knftables.Transaction, stale, keep map[string]struct{}) {
+func dropChains(tx *knftables.Transaction, existing []string, keep map[string]struct{}) {
 	var gone []*knftables.Chain
-	for name := range stale {
+	for _, name := range existing {
 		if _, kept := keep[name]; !kept {
 			gone = append(gone, &knftables.Chain{Name: name})
 		}

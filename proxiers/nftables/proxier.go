@@ -165,7 +165,7 @@ func (p *Proxier) Intact(context.Context) (bool, error) {
 func (p *Proxier) Cleanup(ctx context.Context) error {
 	p.trusted = false
 	for _, f := range p.families {
-		f.valid, f.looked = false, false
+		f.valid = false
 	}
 	return Cleanup(ctx)
 }
