@@ -24,6 +24,9 @@ import (
 	"proxylab/scenarios/conform"
 )
 
+// conformanceProxiers are tried when nobody says which: those that most kernels run.
+var conformanceProxiers = []string{"userspace", "iptables", "nftables", "kube-proxy/iptables", "kube-proxy/nftables"}
+
 // conformanceOptions are the flags of conformance.
 type conformanceOptions struct {
 	kind, name, output, pattern string
@@ -52,7 +55,7 @@ this machine lacks something.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.proxiers, "proxiers", defaultProxiers, "proxiers to try, in this order")
+	f.StringSliceVar(&o.proxiers, "proxiers", conformanceProxiers, "proxiers to try, in this order")
 	f.StringVar(&o.pattern, "rows", "", `only behaviours whose "area: name" matches this regular expression`)
 	f.BoolVar(&o.quick, "quick", false, "only the quick subset")
 	f.BoolVar(&o.list, "list", false, "print the behaviours and end")

@@ -57,6 +57,11 @@ func (t *T) Ask(from string, to Target) *Asking {
 	return &Asking{t: t, from: from, to: to, req: dialer.Request{Do: dialer.Dial, Network: to.Network, To: to.Addr}}
 }
 
+func (a *Asking) String() string {
+	_, from := a.t.world.place(a.from)
+	return fmt.Sprintf("from %s to %s", from, a.to)
+}
+
 // Times is how often; by default it is Few, or Many where several answers are expected.
 func (a *Asking) Times(n int) *Asking { a.req.Count = n; return a }
 
@@ -204,12 +209,11 @@ func (a *Asking) expectSource(got dialer.Tally) {
 }
 
 func (a *Asking) fail(want string, got dialer.Tally) {
-	_, from := a.t.world.place(a.from)
 	met := describe(got)
 	if a.source != "" {
 		met += fmt.Sprintf(", seen as %s", strings.Join(slices.Sorted(maps.Keys(got.Seen)), ", "))
 	}
-	a.t.Errorf("from %s to %s: want %s; met %s", from, a.to, want, met)
+	a.t.Errorf("%s: want %s; met %s", a, want, met)
 }
 
 // describe says what a tally holds: "local1: 3, refused: 2".

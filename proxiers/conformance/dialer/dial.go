@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -85,7 +86,13 @@ func connect(ctx context.Context, r Request, port uint16) (net.Conn, error) {
 	if r.Network == SCTP {
 		return connectSCTP(ctx, r.To, r.From, port)
 	}
-	d := net.Dialer{KeepAlive: -1, Control: reuse}
+	if r.Network == UDP && port == 0 {
+		return freshUDP(ctx, r)
+	}
+	d := net.Dialer{KeepAlive: -1}
+	if r.Network != UDP { // two sockets would share a port
+		d.Control = reuse
+	}
 	if r.From.IsValid() || port != 0 {
 		d.LocalAddr = localAddr(r, port)
 	}
@@ -94,6 +101,26 @@ func connect(ctx context.Context, r Request, port uint16) (net.Conn, error) {
 		network = TCP
 	}
 	return d.DialContext(ctx, network, r.To.String())
+}
+
+// udpPorts are the source ports of datagrams, by turns. Conntrack remembers a flow for minutes, and one of the kernel's
+// choosing may be that of an earlier attempt, whose endpoint it would then meet again.
+const (
+	firstUDPPort = 33000
+	udpPortCount = 27000
+)
+
+var udpPorts atomic.Uint32
+
+func freshUDP(ctx context.Context, r Request) (conn net.Conn, err error) {
+	const tries = 20
+	for range tries {
+		port := firstUDPPort + udpPorts.Add(1)%udpPortCount
+		if conn, err = connect(ctx, r, uint16(port)); Kind(err) != NoPort {
+			return conn, err
+		}
+	}
+	return nil, err
 }
 
 // localAddr is where a connection starts, as package net wants it: an address that is not given is nil there.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	c "proxylab/proxiers/conformance"
 	"proxylab/proxiers/conformance/dialer"
@@ -63,7 +64,7 @@ var flows = []row{
 		t.Families(func(f family) {
 			to := early.At(ips[f], udp, "cluster IP to be")
 			open[f] = t.Open(client, to, 0)
-			open[f].Say(100 * 1e6)
+			open[f].Say(100 * time.Millisecond)
 		})
 		web := t.Service("late", both, c.WithClusterIPs(ips[c.IPv4], ips[c.IPv6]))
 		web.Has(local1)
@@ -111,17 +112,9 @@ var flows = []row{
 		web.Has(all...)
 		t.Settle()
 		t.Families(func(f family) {
-			got := t.Ask(client, web.VIP(f, http)).FromPorts(22000, 22009).Times(300).Parallel(5).Within(5e9).Tally()
-			late := 0
-			for _, s := range got.Seconds {
-				if s > 0.9 {
-					late++
-				}
-			}
-			failed := got.Failed() - got.Failures[dialer.NoPort]
-			if late > 0 || failed > 0 {
-				t.Errorf("%s from 10 source ports: %d of %d connections failed (%v), %d took a second or more", web.VIP(f, http), failed, got.Total(), got.Failures, late)
-			}
+			prompt(t, func() *c.Asking {
+				return t.Ask(client, web.VIP(f, http)).FromPorts(22000, 22009).Times(300).Parallel(5)
+			})
 		})
 	}},
 	{Area: state, Name: "a packet that conntrack calls invalid does not reset a good connection", Faults: []string{"k74839", "k117924", "k94861"},
@@ -146,23 +139,44 @@ var flows = []row{
 		web.Has(remote1)
 		t.Settle()
 		t.Families(func(f family) {
-			ask := func(from string) *c.Asking {
-				// Both use the same source ports: behind the node's address they cannot both keep them.
-				return t.Ask(from, web.NodePort(f, 1, tcp)).FromPorts(23000, 24999).Times(2000).Parallel(50).Within(5e9).Abort()
-			}
-			for i, got := range t.Together(ask(client), ask(client2)) {
-				late := 0
-				for _, s := range got.Seconds {
-					if s > 0.9 {
-						late++
-					}
-				}
-				if failed := got.Failed() - got.Failures[dialer.NoPort]; late > 0 || failed > 0 {
-					t.Errorf("client %d, %s: of %d connections %d failed (%v) and %d took a second or more", i+1, web.NodePort(f, 1, tcp), got.Total(), failed, got.Failures, late)
+			// Both use the same source ports: behind the node's address they cannot both keep them.
+			from := func(place string) func() *c.Asking {
+				return func() *c.Asking {
+					return t.Ask(place, web.NodePort(f, 1, tcp)).FromPorts(23000, 24999).Times(2000).Parallel(50).Abort()
 				}
 			}
+			prompt(t, from(client), from(client2))
 		})
 	}},
+}
+
+// prompt asks all at the same time and expects that no connection has to send its SYN a second time, which is after one
+// second. A busy machine may hold one up as well: it is a fault where it happens twice in a row.
+func prompt(t *trial, asks ...func() *c.Asking) {
+	wrong := ""
+	for range 2 {
+		var all []*c.Asking
+		for _, ask := range asks {
+			all = append(all, ask().Within(5*time.Second))
+		}
+		wrong = ""
+		for i, got := range t.Together(all...) {
+			late := 0
+			for _, s := range got.Seconds {
+				if s > 0.9 {
+					late++
+				}
+			}
+			// A source port that is still taken is this side's own limit.
+			if failed := got.Failed() - got.Failures[dialer.NoPort]; late > 0 || failed > 0 {
+				wrong = fmt.Sprintf("%s: of %d connections %d failed (%v) and %d took a second or more", all[i], got.Total(), failed, got.Failures, late)
+			}
+		}
+		if wrong == "" {
+			return
+		}
+	}
+	t.Errorf("twice in a row: %s", wrong)
 }
 
 // noEntries expects that node 1 tracks no UDP flow from a Service's address to an endpoint. Without the program conntrack
