@@ -75,11 +75,13 @@ func (t *trail) chain(name string, rules table, chain string, depth int) (hops [
 }
 
 func (t *trail) walk(name string, rules table, chain string, depth int) (hops []Hop, ends bool) {
+	some := false // some packets have left the chain on their way back
 	for _, r := range rules[chain] {
 		j := t.judge(r)
 		if j.never {
 			continue
 		}
+		some = some || r.target == "RETURN"
 		says := t.says(r, j.when)
 		if depth == 0 {
 			says = entry[chain]
@@ -92,14 +94,14 @@ func (t *trail) walk(name string, rules table, chain string, depth int) (hops []
 				hops = append(append(hops, here), below...)
 			}
 			if over && len(j.when) == 0 {
-				return hops, true
+				return hops, !some
 			}
 			continue
 		}
 		if j.specific || ofService(chain) {
 			hops = append(hops, here)
 			if terminal[r.target] && len(j.when) == 0 {
-				return hops, true
+				return hops, !some
 			}
 		}
 	}

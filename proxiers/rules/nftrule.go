@@ -84,11 +84,16 @@ func (r *reader) statement() {
 	case first == "dnat":
 		r.dnat()
 	case first == "reject":
-		r.take(len(r.words))
+		if with := strings.Join(r.take(len(r.words)), " "); strings.Contains(with, "tcp reset") && r.way.protocol != "tcp" {
+			r.rule.never = true // nft does not print that it is for TCP alone
+		}
 		r.end("reject")
 	case first == "update" || first == "add":
 		r.take(3)
 		r.rule.does = append(r.rule.does, "the client is remembered for its affinity")
+	case first == "delete":
+		r.take(3)
+		r.rule.does = append(r.rule.does, "forget where the client went before, as that endpoint is gone")
 	case first == "meta" && r.peek(1) == "mark" && r.peek(2) == "set":
 		r.mark()
 	case nftDoes[first] != "" || first == "counter" || first == "fully-random":
@@ -205,6 +210,8 @@ func (r *reader) inSet(key []part, not bool, name string) {
 	known := !slices.ContainsFunc(key, func(p part) bool { return p.value == "" })
 	found := r.find(name, key)
 	switch {
+	case !known && strings.Contains(name, "affinity"): // who is in there changes with each client
+		r.rule.when = append(r.rule.when, whoIsIn(name))
 	case known || len(key) > 1:
 		r.rule.never = (len(found) > 0) == not
 		if !not {
@@ -281,7 +288,7 @@ func (r *reader) key() (key []part, chance string) {
 		if n == 0 {
 			return key, chance
 		}
-		if p.name == "numgen" {
+		if p.name == "numgen" && r.peek(3) != "1" {
 			chance = fmt.Sprintf(", one of %s by chance", r.words[3])
 		}
 		key = append(key, p)
@@ -301,6 +308,9 @@ func (r *reader) component() (p part, words int) {
 	case "ip daddr", "ip6 daddr":
 		if (r.peek(0) == "ip6") != r.way.to.Addr().Is6() {
 			return part{two, "another family", true}, 2
+		}
+		if r.peek(2) == "&" { // with all bits masked, a key that is the same for every address of the node
+			return part{two, r.peek(3), true}, 4
 		}
 		return part{two, addr, true}, 2
 	case "meta l4proto", "ip protocol", "ip6 nexthdr":
@@ -323,7 +333,12 @@ func (r *reader) component() (p part, words int) {
 		return part{two, "", false}, 2
 	case "meta nfproto":
 		return part{two, map[bool]string{false: "ipv4", true: "ipv6"}[r.way.to.Addr().Is6()], false}, 2
-	case "numgen random", "numgen inc":
+	case "numgen inc": // modulo 1 it is a constant, which nft cannot write into a key otherwise
+		if r.peek(4) == "offset" {
+			return part{"constant", r.peek(5), false}, 6
+		}
+		return part{"constant", "0", false}, 4
+	case "numgen random":
 		return part{"numgen", "", false}, 4
 	case "fib daddr":
 		return part{"fib daddr type", map[bool]string{true: "local", false: "unicast"}[r.way.local], false}, 3

@@ -1,22 +1,51 @@
 package rules
 
 import (
+	"cmp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 func followNFTables(t *trail) {
 	for _, hook := range []string{"prerouting", "output", "input", "forward", "postrouting"} {
+		type base struct {
+			table nftTable
+			name  string
+		}
+		var bases []base
 		for _, table := range t.nft {
-			if !t.serves(table) {
-				continue
-			}
 			for _, name := range table.order {
-				if table.chains[name].hook == hook {
-					t.hook(table, name)
+				if t.serves(table) && table.chains[name].hook == hook {
+					bases = append(bases, base{table, name})
 				}
 			}
 		}
+		slices.SortStableFunc(bases, func(a, b base) int {
+			return cmp.Compare(a.table.chains[a.name].rank(), b.table.chains[b.name].rank())
+		})
+		for _, b := range bases {
+			t.hook(b.table, b.name)
+		}
 	}
+}
+
+// rank is the priority as a number: lower runs first.
+func (c nftChain) rank() int {
+	rank := 0
+	sign := 1
+	for _, w := range strings.Fields(c.priority) {
+		n, named := map[string]int{"raw": -300, "mangle": -150, "dstnat": -100, "filter": 0, "security": 50, "srcnat": 100}[w]
+		if !named {
+			n, _ = strconv.Atoi(w) // "+" and "-" are none
+		}
+		rank += sign * n
+		sign = 1
+		if w == "-" {
+			sign = -1
+		}
+	}
+	return rank
 }
 
 // serves: the table is a Service proxy's, and sees packets of the family.
@@ -36,7 +65,7 @@ func (t *trail) hook(table nftTable, name string) {
 	if t.rewritten && chain.kind == "filter" && (chain.priority == "filter" || chain.priority == "0") {
 		return
 	}
-	hops, ends := t.nftChain(table, name, 1)
+	hops, ends := t.nftChain(table, name, 1, false)
 	if chain.kind == "nat" && chain.hook == "prerouting" && ends {
 		t.rewritten = true
 	}
@@ -46,19 +75,21 @@ func (t *trail) hook(table nftTable, name string) {
 	}
 }
 
-func (t *trail) nftChain(table nftTable, name string, depth int) (hops []Hop, ends bool) {
-	t.enter(table.name+name, func() { hops, ends = t.nftWalk(table, name, depth) })
+// nftChain lists the rules of a chain that lead to something about the packet's destination, or all that may match where the
+// chain was come to by its destination (whole). It says whether no packet of this kind gets back out of the chain.
+func (t *trail) nftChain(table nftTable, name string, depth int, whole bool) (hops []Hop, ends bool) {
+	t.enter(table.name+name, func() { hops, ends = t.nftWalk(table, name, depth, whole || !t.general(table, name)) })
 	return hops, ends
 }
 
-func (t *trail) nftWalk(table nftTable, name string, depth int) (hops []Hop, ends bool) {
-	whole := !t.general(table, name)
+func (t *trail) nftWalk(table nftTable, name string, depth int, whole bool) (hops []Hop, ends bool) {
+	some := false // some packets have left the chain on their way back
 	for _, text := range table.chains[name].rules {
 		r := t.read(table, text)
 		if r.never {
 			continue
 		}
-		below, over := t.verdicts(table, r, depth+1)
+		below, out := t.verdicts(table, r, depth+1, whole)
 		if len(below) > 0 || r.specific || whole {
 			hops = append(hops, Hop{Depth: depth, Where: table.name + " " + name, Rule: text, Says: r.says()})
 			for _, e := range r.elements {
@@ -66,8 +97,9 @@ func (t *trail) nftWalk(table nftTable, name string, depth int) (hops []Hop, end
 			}
 			hops = append(hops, below...)
 		}
-		if over && len(r.when) == 0 {
-			return hops, true
+		some = some || out.back
+		if out.left && len(r.when) == 0 {
+			return hops, !some
 		}
 	}
 	return hops, false
@@ -86,19 +118,28 @@ func (t *trail) general(table nftTable, name string) bool {
 	return false
 }
 
-// verdicts follows where a rule sends the packet. It is over when no packet that matches comes back.
-func (t *trail) verdicts(table nftTable, r nftRule, depth int) (hops []Hop, over bool) {
-	over = len(r.verdicts) > 0
+// outcome is what becomes of the packets that a rule matches.
+type outcome struct {
+	left bool // none of them sees the chain's next rule
+	back bool // some of them go on where the chain was called from
+}
+
+// verdicts follows where a rule sends the packet.
+func (t *trail) verdicts(table nftTable, r nftRule, depth int, whole bool) (hops []Hop, out outcome) {
+	out.left = len(r.verdicts) > 0
 	for _, v := range r.verdicts {
 		verb, target, _ := strings.Cut(v, " ")
-		if verb != "goto" && verb != "jump" {
-			continue
+		switch verb {
+		case "return":
+			out.back = true
+		case "goto", "jump":
+			below, ends := t.nftChain(table, target, depth, whole || r.specific)
+			hops = append(hops, below...)
+			out.left = out.left && (verb == "goto" || ends)
+			out.back = out.back || (verb == "goto" && !ends)
 		}
-		below, ends := t.nftChain(table, target, depth)
-		hops = append(hops, below...)
-		over = over && (verb == "goto" || ends)
 	}
-	return hops, over
+	return hops, out
 }
 
 func (t *trail) element(e nftElement, depth int) Hop {

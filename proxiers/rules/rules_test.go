@@ -27,17 +27,17 @@ var whole = func() Subject {
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestStories tells the stories of what real proxiers wrote for the Services of testdata/services.json, and compares them
+// TestStories tells the stories of what real proxiers wrote for the Services of testdata, and compares them
 // with what was read and found right.
 func TestStories(t *testing.T) {
 	for name, mode := range map[string]string{
-		"iptables": "iptables", "kube-proxy-iptables": "iptables", "userspace": "userspace", "kube-proxy-nftables": "nftables",
+		"nftables": "nftables", "iptables": "iptables", "kube-proxy-iptables": "iptables", "userspace": "userspace", "kube-proxy-nftables": "nftables",
 	} {
 		for _, service := range []string{"web", "lb", "none"} {
 			t.Run(name+"/"+service, func(t *testing.T) {
 				d := Dump{IPTables: file(t, name+".v4"), IP6Tables: file(t, name+".v6"), NFTables: file(t, name+".nft"),
 					Sets: file(t, name+".sets"), IPVS: file(t, name+".ipvs")}
-				stories, err := Explain(mode, subject(t, service), d)
+				stories, err := Explain(mode, subject(t, name, service), d)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,12 +73,17 @@ func file(t *testing.T, name string) string {
 	return string(b)
 }
 
-func subject(t *testing.T, service string) (s Subject) {
+// subject reads the objects that a dump was made with.
+func subject(t *testing.T, dump, service string) (s Subject) {
 	t.Helper()
 	var list corev1.ServiceList
 	var sliceList discoveryv1.EndpointSliceList
 	s.Node = &corev1.Node{}
-	for name, into := range map[string]any{"services.json": &list, "slices.json": &sliceList, "node.json": s.Node} {
+	set := "shared"
+	if file(t, dump+".services.json") != "" {
+		set = dump
+	}
+	for name, into := range map[string]any{set + ".services.json": &list, set + ".slices.json": &sliceList, "node.json": s.Node} {
 		if err := json.Unmarshal([]byte(file(t, name)), into); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -101,9 +106,9 @@ func subject(t *testing.T, service string) (s Subject) {
 
 // TestDamagedDumps: what a tool prints may be cut off or strange; that is an error or a shorter story, never a panic.
 func TestDamagedDumps(t *testing.T) {
-	modes := map[string]string{"kube-proxy-iptables": "iptables", "userspace": "userspace", "kube-proxy-nftables": "nftables"}
+	modes := map[string]string{"kube-proxy-iptables": "iptables", "userspace": "userspace", "kube-proxy-nftables": "nftables", "nftables": "nftables"}
 	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.SampledFrom([]string{"kube-proxy-iptables", "userspace", "kube-proxy-nftables"}).Draw(t, "dump")
+		name := rapid.SampledFrom([]string{"kube-proxy-iptables", "userspace", "kube-proxy-nftables", "nftables"}).Draw(t, "dump")
 		damage := func(text []byte) string {
 			if len(text) == 0 {
 				return ""
