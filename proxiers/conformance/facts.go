@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -83,10 +84,26 @@ func ruleLines(tool, text string) (lines []string) {
 				lines = append(lines, tool+" "+table+" "+name)
 			}
 		case strings.HasPrefix(line, "-A"):
-			lines = append(lines, tool+" "+table+" "+line)
+			lines = append(lines, tool+" "+table+" "+withoutLocalPort(line))
 		}
 	}
 	return lines
+}
+
+var (
+	localPorts  = regexp.MustCompile(`(--to-ports |--to-destination \S+:)\d+`)
+	arrivalPort = regexp.MustCompile(`--dport \d+`)
+)
+
+// withoutLocalPort drops which port a process that carries connections itself listens on: each chooses its own.
+func withoutLocalPort(line string) string {
+	switch {
+	case strings.HasPrefix(line, "-A KUBE-NODEPORT-NON-LOCAL "):
+		return arrivalPort.ReplaceAllString(line, "--dport LOCAL")
+	case strings.HasPrefix(line, "-A KUBE-PORTALS-"), strings.HasPrefix(line, "-A KUBE-NODEPORT-"):
+		return localPorts.ReplaceAllString(line, "${1}LOCAL")
+	}
+	return line
 }
 
 // withoutLifetime drops what changes by itself.
