@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"proxylab/bench/usage"
-	"proxylab/lab"
+	"proxylab/lab/kernel"
 	"proxylab/lab/netns"
 	"proxylab/proxiers"
 )
@@ -32,13 +32,17 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what this machine can run, and the remedy for what it cannot",
 		Long: `Try in a throw-away network namespace what labs and proxiers need. Exit code 5 when no lab can run here; a proxier
-that cannot run is said, with the remedy, and is no failure.`,
+that cannot run is said, with the remedy, and is no failure. Where there is a User Mode Linux kernel, it is started and
+asked the same.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "table" && output != "json" {
 				return usagef("-o %q: accepted are table, json", output)
 			}
 			findings, labErr := examine(cmd.Context())
+			if !kernel.Inside() {
+				findings = append(findings, throwAway(cmd.Context())...)
+			}
 			if err := printFindings(cmd.OutOrStdout(), findings, output); err != nil {
 				return err
 			}
@@ -69,11 +73,7 @@ func examine(ctx context.Context) (findings []finding, labErr error) {
 	for _, p := range proxiers.All() {
 		f := finding{What: "proxier " + p.Name, OK: true, Detail: p.Summary}
 		if err := proxiers.Preflight(ctx, p.Name, "auto"); err != nil {
-			f.OK, f.Detail = false, err.Error()
-			var missing lab.Missing
-			if errors.As(err, &missing) {
-				f.Detail, f.Remedy = missing.What, missing.Remedy
-			}
+			f = refused(f.What, err)
 		}
 		findings = append(findings, f)
 	}

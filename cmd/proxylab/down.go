@@ -24,7 +24,10 @@ func newDown() *cobra.Command {
 			if all {
 				return netns.DownAll(cmd.Context())
 			}
-			l, err := openLab(cmd.Context(), optional(args))
+			if name := optional(args); name != "" { // what a crash left of a lab is enough
+				return netns.Remove(cmd.Context(), name)
+			}
+			l, err := openLab(cmd.Context(), "")
 			if err != nil {
 				return err
 			}
