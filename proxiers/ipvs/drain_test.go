@@ -1,13 +1,13 @@
 package ipvs
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"proxylab/proxiers/conformance/bed"
+	"proxylab/proxiers/ipvs/kernel"
 )
 
 // A connection to a server that is removed goes on; new ones do not meet it, also from a port that met it before; the
@@ -140,10 +140,16 @@ func TestSenderBeforeTheService(t *testing.T) {
 	}
 }
 
+// The kernel has them all, and clients meet servers by those that work in ways of their own.
 func TestSchedulers(t *testing.T) {
 	needIPVS(t)
-	b := bed.New(t)
 	for _, s := range Schedulers() {
+		if err := kernel.Check(t.Context(), s); err != nil {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+	b := bed.New(t)
+	for _, s := range []string{"wlc", "sh", "mh"} {
 		n := &node{Bed: b, t: t, backend: "scheduler/" + s}
 		n.start()
 		n.sync(web("local1", "remote1"))
@@ -153,12 +159,19 @@ func TestSchedulers(t *testing.T) {
 		if got := n.tcp(bed.Client, vip(1, false), 4); got["local1"]+got["remote1"] != 4 {
 			t.Errorf("scheduler %s: answers %v", s, got)
 		}
-		if err := n.proxier.Cleanup(context.Background()); err != nil {
-			t.Errorf("%s: %v", s, err)
-		}
+		n.sync(web("local1"))
+		n.only("with one that drains, "+s, n.tcp(bed.Client, vip(1, false), 4), "local1")
 		n.proxier.Stop()
 	}
+}
+
+func TestUnknownScheduler(t *testing.T) {
 	if _, err := New(Options{Scheduler: "random"}); err == nil || !strings.Contains(err.Error(), "accepted are rr, wrr") {
+		t.Errorf("%v", err)
+	}
+	needIPVS(t)
+	err := kernel.Check(t.Context(), "random")
+	if err == nil || !strings.Contains(err.Error(), "modprobe ip_vs_random") {
 		t.Errorf("%v", err)
 	}
 }

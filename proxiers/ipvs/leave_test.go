@@ -81,7 +81,7 @@ func TestCleanupLeavesTheNodeAsItWas(t *testing.T) {
 			t.Errorf("before:\n%s\nafter:\n%s", before, after)
 		}
 		everything()
-		n.only("again", n.tcp(bed.Client, vip(1, false), 4), "local1", "remote1")
+		n.only("again", n.udp(bed.Client, vip(2, false), 1), "remote1")
 		n.proxier.Kill()
 		n.inNode(func() error {
 			left, err := Leftovers(t.Context())
@@ -92,7 +92,7 @@ func TestCleanupLeavesTheNodeAsItWas(t *testing.T) {
 					t.Errorf("%q is not among what is left: %s", want, all)
 				}
 			}
-			if strings.Contains(all, "10.10.0.99") {
+			if strings.Contains(all, "10.10.0.99:8443") {
 				t.Errorf("somebody else's is: %s", all)
 			}
 			return err
