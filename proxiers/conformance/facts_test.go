@@ -1,0 +1,16 @@
+package conformance
+
+import "testing"
+
+func TestLocalPortsAreNoFacts(t *testing.T) {
+	for line, want := range map[string]string{
+		"-A KUBE-PORTALS-HOST -d 10.96.0.1/32 -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.10.0.11:37417": "-A KUBE-PORTALS-HOST -d 10.96.0.1/32 -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.10.0.11:LOCAL",
+		"-A KUBE-NODEPORT-CONTAINER -p udp -m udp --dport 30053 -j REDIRECT --to-ports 4711":                       "-A KUBE-NODEPORT-CONTAINER -p udp -m udp --dport 30053 -j REDIRECT --to-ports LOCAL",
+		"-A KUBE-NODEPORT-NON-LOCAL -p tcp -m tcp --dport 37417 -j DROP":                                           "-A KUBE-NODEPORT-NON-LOCAL -p tcp -m tcp --dport LOCAL -j DROP",
+		"-A KUBE-SEP-AAAAAAAAAAAAAAAA -p tcp -m tcp -j DNAT --to-destination 10.244.1.2:8080":                      "-A KUBE-SEP-AAAAAAAAAAAAAAAA -p tcp -m tcp -j DNAT --to-destination 10.244.1.2:8080",
+	} {
+		if got := withoutLocalPort(line); got != want {
+			t.Errorf("%s", got)
+		}
+	}
+}
