@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"proxylab/lab"
 	"proxylab/lab/procs"
 )
 
@@ -149,7 +150,8 @@ func (p paths) readyPID(part string) int {
 
 // await waits until another component is ready.
 func (c *component) await(ctx context.Context, part string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s was not ready after %s", part, patience))
+	limit := lab.Patience(patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s was not ready after %s", part, limit))
 	defer cancel()
 	for c.readyPID(part) == 0 {
 		if err := procs.Sleep(ctx, 5*time.Millisecond); err != nil {

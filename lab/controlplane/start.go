@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"proxylab/lab"
 	"proxylab/lab/procs"
 )
 
@@ -195,7 +196,8 @@ func (s *starter) launch(part string, sockets []*os.File) (process, error) {
 // awaitAll waits until each process has said that it is ready and the API leads to itself, and fails as soon as one
 // has ended.
 func (s *starter) awaitAll(ctx context.Context, all []process) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not ready after %s", patience))
+	limit := lab.Patience(patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
 	defer cancel()
 	begin := time.Now()
 	waiting := slices.Clone(all)

@@ -60,6 +60,13 @@ func furnish() error {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: files, Max: files}); err != nil {
 		return fmt.Errorf("limit of open files: %w", err)
 	}
+	// The first process of a kernel has no PATH.
+	if err := os.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"); err != nil {
+		return err
+	}
+	if err := chooseIptables(); err != nil {
+		fmt.Fprintln(os.Stderr, "proxylab: choose iptables:", err)
+	}
 	_ = unix.Sethostname([]byte("proxylab")) // a name to read in logs, no more
 	return loopback()
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"proxylab/lab"
 )
 
 // Init is the first process of a kernel: it makes the place that the command expects, runs the command, hands its
@@ -108,7 +110,7 @@ func (g *guest) tell(r report) {
 func (g *guest) run() (status int, err error) {
 	cmd := exec.Command(g.exe, g.job.Args...)
 	cmd.Dir = g.job.Dir
-	cmd.Env = append(g.job.Env, insideVar+"=uml")
+	cmd.Env = append(g.job.Env, lab.KernelVar+"=uml")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

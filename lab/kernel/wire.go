@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"proxylab/lab"
 )
 
 // What the two sides say to each other. The serial lines inside are, in this order, the descriptors from 3 on outside.
@@ -17,11 +19,8 @@ const (
 // InitVerb is the hidden command that this program is as the first process of a kernel: InitVerb DIR.
 const InitVerb = "kernel-init"
 
-// insideVar marks the environment of what runs inside.
-const insideVar = "PROXYLAB_KERNEL"
-
 // Inside says that this process runs inside a kernel that Run started.
-func Inside() bool { return os.Getenv(insideVar) != "" }
+func Inside() bool { return os.Getenv(lab.KernelVar) != "" }
 
 // job is what the first process is to do. It is a file in the kernel's directory.
 type job struct {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"proxylab/lab"
 	"proxylab/lab/controlplane"
 	"proxylab/lab/netns/fabric"
 	"proxylab/lab/procs"
@@ -191,7 +192,8 @@ func (m *making) awaitNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("not ready after a minute"))
+	limit := lab.Patience(time.Minute)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
 	defer cancel()
 	for {
 		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"proxylab/lab"
 	"proxylab/scenarios"
 )
 
@@ -203,7 +204,7 @@ func (s *stage) readyPods(namespace, service string) map[string]bool {
 // await returns once cond holds. It is asked again after every change in the namespace; what it returns beside says
 // how far things are, for the error.
 func (s *stage) await(ctx context.Context, what string, limit time.Duration, cond func() (bool, string)) error {
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(lab.Patience(limit))
 	defer timer.Stop()
 	for {
 		s.mu.Lock()

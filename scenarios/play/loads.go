@@ -160,7 +160,7 @@ func (s *subject) stopLoads(ctx context.Context, names []string) error {
 
 // stopLimit is how long a load may take to end: its requests have their own timeout.
 func stopLimit(ctx context.Context, spec load.Spec) time.Duration {
-	limit := spec.Timeout + 3*time.Second
+	limit := spec.Timeout + lab.Patience(3*time.Second)
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(deadline))
 	}

@@ -59,7 +59,7 @@ func (s *subject) probe(ctx context.Context, step scenarios.LoadStep, spec load.
 
 // awaitAnswer returns once the Service answers.
 func (p *prober) awaitAnswer(ctx context.Context) error {
-	if err := p.tell(probe.Command{Await: probe.AwaitAny, Limit: answerLimit.String()}); err != nil {
+	if err := p.tell(probe.Command{Await: probe.AwaitAny, Limit: lab.Patience(answerLimit).String()}); err != nil {
 		return err
 	}
 	select {

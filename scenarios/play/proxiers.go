@@ -47,7 +47,7 @@ type watch struct {
 
 // start runs a proxier and returns once its first complete sync is in the kernel.
 func (n *nodeProxier) start(ctx context.Context, spec lab.ProxierSpec) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, lab.Patience(startLimit))
 	defer cancel()
 	if n.since.IsZero() {
 		n.since = time.Now()

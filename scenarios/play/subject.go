@@ -49,14 +49,14 @@ func (s *subject) play(ctx context.Context) error {
 	if err == nil {
 		err = s.steps(ctx)
 	}
-	limit := finishLimit
+	limit := lab.Patience(finishLimit)
 	if ctx.Err() != nil {
 		limit = interruptedLimit
 	}
 	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	err = errors.Join(err, s.finish(finishing))
 	cancel()
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), tearDownLimit)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience(tearDownLimit))
 	defer cancel()
 	err = errors.Join(err, s.tearDown(ending, ctx.Err() != nil))
 	stopSoftirq()
