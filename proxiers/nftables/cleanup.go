@@ -65,6 +65,10 @@ const nftLimit = 30 * time.Second
 func nft(ctx context.Context, stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, nftLimit)
 	defer cancel()
+	return run(ctx, stdin, args...)
+}
+
+func run(ctx context.Context, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "nft", args...)
 	var out, failure bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &failure

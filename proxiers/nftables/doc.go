@@ -14,12 +14,13 @@
 // protocol . node port, because it is served on every local address. For each destination
 //
 //	service-policies  says who is to be masqueraded, for those that are not cluster IPs
-//	service-ips       says among how many endpoints to choose: goto endpoints-4
-//	endpoints         has these, numbered: destination . 0 to destination . 3
+//	service-ips       says among how many endpoints to choose: goto tcp-endpoints-4
+//	tcp-endpoints     has these, numbered: address . port . 0 to address . port . 3
 //
-// and the chain endpoints-4, the same for all Services with four endpoints, is one rule: DNAT to what the map endpoints has
-// for the destination and a random number below four. Such a chain exists for each number of endpoints that is in use. A
-// new endpoint is two elements more; one replaced is one element. The maps with "local-" before their name are for
+// and the chain tcp-endpoints-4, the same for all Services with four endpoints, is one rule: DNAT to what the map tcp-endpoints
+// has for the destination and a random number below four. Such a chain exists for each number of endpoints that is in use. A
+// new endpoint is one element more and one with another value; one replaced is one element. UDP and SCTP have maps and chains
+// of their own, as nft 1.0.6 cannot translate to a map for any protocol. The maps with "local-" before their name are for
 // externalTrafficPolicy Local: what comes from outside looks there, what pods and the node itself send does not.
 //
 // # Session affinity
@@ -27,8 +28,8 @@
 // The set affinity remembers client . destination . slot, each with its own time limit, and is written by packets, not by
 // this program. A slot is an endpoint's number for as long as it lives; the next endpoint takes over a slot that was given up.
 // affinity-slots has the slots that are in use, so that nobody is sent, or renews his stay, where no endpoint is any
-// more; affinity-endpoints their endpoints; affinity-picks numbers the slots without gaps, to choose at random. Chains
-// again depend on numbers alone: affinity-3-4 chooses among three endpoints in up to four slots.
+// more; affinity-picks numbers the slots without gaps, to choose at random. Chains again depend on numbers alone:
+// affinity-3-4 chooses among three endpoints in up to four slots, tcp-slot-2-10800s translates to the endpoint in slot 2.
 //
 // The set outlives syncs. It outlives the process too, and clients find their endpoints again, as a new process reads once,
 // when it starts, which endpoint had which slot. It is lost where the table has to be made anew: after it was removed by somebody,
@@ -50,7 +51,7 @@
 // difference in one transaction of nft, without listing anything. The first pass, and one after a failure, empties and
 // fills the table, again in one transaction, so packets meet either the old or the new state. The kernel's count of
 // transactions, and the number of rules in each chain if somebody else changed anything, tell whether the table is
-// still there.
+// still there. Only the names of its chains are read before it is written whole.
 //
 // If two Services claim one destination (an external IP, say), a cluster IP wins over others, then the first name;
 // the other takes over when it is gone.

@@ -254,15 +254,21 @@ func rewrite(tx *knftables.Transaction, m *mirror, anew bool, existing []string)
 	for _, c := range chains {
 		addRules(tx, c)
 	}
+	var elements [numStores][]*knftables.Element
 	for _, p := range m.ports {
 		for _, e := range m.elements(p, m.env) {
 			if !e.in.shared() {
-				tx.Add(e.in.element(e.key, e.value))
+				elements[e.in] = append(elements[e.in], e.in.element(e.key, e.value))
 			}
 		}
 	}
 	for s := range m.shared {
-		tx.Add(s.in.element(s.key, ""))
+		elements[s.in] = append(elements[s.in], s.in.element(s.key, ""))
+	}
+	for _, list := range elements { // store by store, so that they can be grouped
+		for _, e := range list {
+			tx.Add(e)
+		}
 	}
 }
 

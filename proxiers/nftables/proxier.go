@@ -77,7 +77,11 @@ func open(name services.Family) (knftables.Interface, error) {
 	if name == services.IPv6 {
 		family = knftables.IPv6Family
 	}
-	return knftables.New(family, Table)
+	nft, err := knftables.New(family, Table)
+	if err != nil {
+		return nil, err
+	}
+	return grouped{nft}, nil
 }
 
 func (p *Proxier) addFamily(name services.Family, nft knftables.Interface) *family {

@@ -321,3 +321,17 @@ func TestRulesDoNotGrow(t *testing.T) {
 		t.Errorf("%d rules and %d chains for 4 Services, %d and %d for 400", rules, chains, r, c)
 	}
 }
+
+func TestGroup(t *testing.T) {
+	in := "add table ip t\nadd element ip t m { a . 1 : goto x }\nadd element ip t m { b . 1 : goto y }\nadd element ip t s { c }\n" +
+		"delete element ip t m { a . 1 }\nadd element ip t m { d . 1 : drop }\n"
+	want := "add table ip t\nadd element ip t m { a . 1 : goto x, b . 1 : goto y }\nadd element ip t s { c }\n" +
+		"delete element ip t m { a . 1 }\nadd element ip t m { d . 1 : drop }\n"
+	if got := groupText(in); got != want {
+		t.Errorf("%s", got)
+	}
+	long := strings.Repeat("add element ip t s { c }\n", groupMax+1)
+	if got := groupText(long); strings.Count(got, "\n") != 2 || strings.Count(got, "c") != groupMax+1 {
+		t.Errorf("%s", got)
+	}
+}
