@@ -3,6 +3,7 @@ package rows
 import (
 	"net/netip"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -248,6 +249,12 @@ func hold(t *trial, place string, a netip.Addr, device string) {
 	prefix := netip.PrefixFrom(a, a.BitLen()).String()
 	t.MustRun(place, "ip", "addr", "add", prefix, "dev", device)
 	t.Undo(place, "ip", "addr", "del", prefix, "dev", device)
+	t.Eventually(10*time.Second, func() string { // IPv6 addresses are usable a moment later
+		if strings.Contains(t.MustRun(place, "ip", "-o", "addr", "show", "dev", device, "tentative"), a.String()+"/") {
+			return a.String() + " is tentative"
+		}
+		return ""
+	})
 }
 
 // second tries a node port at an address that the node did not have when the proxier started.

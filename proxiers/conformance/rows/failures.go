@@ -126,7 +126,7 @@ func breakTools(t *trial) (repair func()) {
 	var undo []func()
 	for _, file := range strings.Fields(tools) {
 		t.MustRun(node1, "mount", "--bind", "/bin/false", file)
-		undo = append(undo, t.UndoOnce(node1, "umount", file))
+		undo = append(undo, t.UndoOnce(node1, "umount", "-l", file)) // it may be running
 	}
 	return func() {
 		for _, f := range undo {

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 
 	c "proxylab/proxiers/conformance"
@@ -118,7 +119,14 @@ func underTraffic(t *trial, end func(node int)) {
 // change. Then everything must be right, and after all is deleted nothing may be left that was not there before.
 func killed(t *trial) {
 	t.Settle()
-	before := t.Facts(node1)
+	facts := func() (lines []string) {
+		for _, l := range t.Facts(node1) {
+			// In mode userspace the local ports that rules lead to are others after each start.
+			lines = append(lines, localPort.ReplaceAllString(l, "$1"))
+		}
+		return lines
+	}
+	before := facts()
 	web, affine := t.Service("web", both, c.WithNodePort), t.Service("affine", both, c.WithAffinity(longTime))
 	stop := churn(t, web, affine)
 	for i := range t.Kills() {
@@ -138,12 +146,14 @@ func killed(t *trial) {
 	t.Settle()
 	// Some keep chains that nothing leads to until their next full pass.
 	t.Eventually(40*time.Second, func() string {
-		if left := c.DifferenceOf(before, t.Facts(node1)); len(left) > 0 {
+		if left := c.DifferenceOf(before, facts()); len(left) > 0 {
 			return fmt.Sprint(left)
 		}
 		return ""
 	})
 }
+
+var localPort = regexp.MustCompile(`(--to-destination (?:10\.|\[)\S+):\d+$`)
 
 // churn changes endpoints of Services, and a third Service, as fast as the API takes it until it is stopped.
 func churn(t *trial, services ...*c.Service) (stop func()) {
