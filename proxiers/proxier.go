@@ -200,8 +200,12 @@ func cleanupMode(ctx context.Context, mode, now string, log *slog.Logger) (lefto
 	default:
 		return cleanupNFTables(ctx, now)
 	}
+	if mode == "ipvs" && now == "iptables" { // what that has is no leftover
+		left, leftErr := ipvs.Leftovers(ctx)
+		return left, errors.Join(err, leftErr)
+	}
 	leftovers, leftErr := Leftovers(ctx, mode)
-	if mode == "iptables" && now == "ipvs" || mode == "ipvs" && now == "iptables" {
+	if mode == "iptables" && now == "ipvs" {
 		leftovers = slices.DeleteFunc(leftovers, isShared)
 	}
 	return leftovers, errors.Join(err, leftErr)
