@@ -6,12 +6,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // chooseIptables makes the plain names of iptables mean its legacy variant in a kernel in which the nft one cannot work
 // (Debian's has nf_tables, but none of its families). It changes the layer in memory, not the machine's alternatives.
 func chooseIptables() error {
-	if exec.Command("iptables-nft", "-t", "nat", "-S").Run() == nil {
+	try := exec.Command("iptables-nft", "-t", "nat", "-N", "PROXYLAB")
+	try.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET} // and the chain is gone with the network
+	if try.Run() == nil {
 		return nil
 	}
 	var errs []error
