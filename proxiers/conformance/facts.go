@@ -58,13 +58,14 @@ func ruleset(ctx context.Context, w *world, node string) string {
 	return all.String()
 }
 
-// optional runs a program that the place may lack, or that fails where the kernel lacks what it lists.
+// optional runs a program that the place may lack. That it fails otherwise is a fact too: it may not have before.
 func (t *T) optional(place string, args ...string) string {
 	out, err := t.Run(place, args...)
-	if err != nil && !Absent(err) {
-		t.Logf("%v", err)
+	if err == nil || Absent(err) {
+		return out
 	}
-	return out
+	t.Logf("%v", err)
+	return "-A fails: " + strings.ReplaceAll(err.Error(), "\n", " ") // written as a rule is, for ruleLines
 }
 
 // Absent says that a program could not be run because it is not there.
