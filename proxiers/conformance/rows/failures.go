@@ -59,6 +59,9 @@ var failures = []row{
 		converges(t, func() string { return served(t, web, other, remote1) })
 	}},
 	{Area: failing, Name: "rules flushed by another program come back by themselves", Alone: true, Limit: 3 * time.Minute,
+		Known: map[string]c.Difference{"kube-proxy/nftables": {
+			How: "it does not look after its table between changes of the API: rules come back with the next one",
+		}},
 		Run: func(t *trial) {
 			web, other := t.Service("web", both, c.WithNodePort), t.Service("other", both)
 			web.Has(all...)
