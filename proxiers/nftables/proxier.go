@@ -84,10 +84,8 @@ func open(name services.Family) (knftables.Interface, error) {
 	return grouped{nft}, nil
 }
 
-func (p *Proxier) addFamily(name services.Family, nft knftables.Interface) *family {
-	f := &family{name: name, nft: nft, kernel: p.kernel, log: p.log, base: env{v6: name == services.IPv6}}
-	p.families = append(p.families, f)
-	return f
+func (p *Proxier) addFamily(name services.Family, nft knftables.Interface) {
+	p.families = append(p.families, &family{name: name, nft: nft, kernel: p.kernel, log: p.log, base: env{v6: name == services.IPv6}})
 }
 
 // Notes say what was left out and why; empty if nothing was.

@@ -117,7 +117,8 @@ func service(line string) string {
 	if section(line) == "" || strings.Contains(line, chainNonLocal) {
 		return ""
 	}
-	return strings.Join(comment.FindStringSubmatch(line), "") + line[:strings.Index(line, " -m comment")]
+	match, _, _ := strings.Cut(line, " -m comment")
+	return strings.Join(comment.FindStringSubmatch(line), "") + match
 }
 
 // Random objects of the API, through the tracker, by increments and with failing restores and crashes in between: the
