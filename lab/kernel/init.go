@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -110,7 +111,7 @@ func (g *guest) tell(r report) {
 func (g *guest) run() (status int, err error) {
 	cmd := exec.Command(g.exe, g.job.Args...)
 	cmd.Dir = g.job.Dir
-	cmd.Env = append(g.job.Env, lab.KernelVar+"=uml")
+	cmd.Env = slices.Concat(g.job.Env, []string{lab.KernelVar + "=uml"})
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
