@@ -3,6 +3,7 @@ package nftables
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,7 +82,7 @@ func TestAffinitySpreads(t *testing.T) {
 			if len(got) == len(pods) {
 				break
 			}
-			n.MustExec(bed.Node, "nft", "flush", "set", "ip", Table, setAffinity) // everybody forgets
+			n.MustExec(bed.Node, "nft", "flush", "set", "ip", Table, affinityOf(0)) // everybody forgets
 		}
 		n.only(fmt.Sprint(pods), got, pods...)
 	}
@@ -178,4 +179,26 @@ func (n *node) resync(whole bool) {
 	if r, err := n.proxier.Sync(n.t.Context(), want); err != nil || r.Full != whole {
 		n.t.Errorf("%+v, %v; want it written whole: %v", r, err, whole)
 	}
+}
+
+// The set of clients is listed by whoever looks at the node, and by nft itself for commands that have nothing to do
+// with it: that has to work once there are several.
+func TestRememberedClientsCanBeListed(t *testing.T) {
+	n := newNode(t)
+	n.sync(with(web("local1", "remote1"), bed.Affinity(time.Hour)), with(dns("local1", "remote1"), bed.Affinity(time.Hour)))
+	for _, v6 := range []bool{false, true} {
+		for _, from := range []string{bed.Client, bed.Client2, bed.Node2, bed.Outside} {
+			n.tcp(from, vip(1, v6), 1)
+			n.udp(from, vip(2, v6), 1)
+		}
+	}
+	list := n.MustExec(bed.Node, "nft", "list", "ruleset")
+	for _, set := range []string{"tcp-affinity", "udp-affinity"} {
+		_, rest, _ := strings.Cut(list, "set "+set+" {")
+		body, _, _ := strings.Cut(rest, "}")
+		if got := strings.Count(body, "expires"); got != 4 || !strings.Contains(body, "typeof") {
+			t.Errorf("%s has %d clients, want 4, by what they are:\n%s", set, got, body)
+		}
+	}
+	n.MustExec(bed.Node, "nft", "list", "tables")
 }

@@ -25,14 +25,14 @@
 //
 // # Session affinity
 //
-// The set affinity remembers client . destination . slot, each with its own time limit, and is written by packets, not by
-// this program. A slot is an endpoint's number for as long as it lives; the next endpoint takes over a slot that was given up.
+// The sets tcp-affinity, udp-affinity and sctp-affinity remember client . destination . slot, each with its own time limit, and
+// are written by packets, not by this program. A slot is an endpoint's number for as long as it lives; the next endpoint takes over a slot that was given up.
 // affinity-slots has the slots that are in use, so that nobody is sent, or renews his stay, where no endpoint is any
 // more; affinity-picks numbers the slots without gaps, to choose at random. Chains again depend on numbers alone:
 // affinity-3-4 chooses among three endpoints in up to four slots, tcp-slot-2-10800s translates to the endpoint in slot 2.
 //
-// The set outlives syncs. It outlives the process too, and clients find their endpoints again, as a new process reads once,
-// when it starts, which endpoint had which slot. It is lost where the table has to be made anew: after it was removed by somebody,
+// The sets outlive syncs. They outlive the process too, and clients find their endpoints again, as a new process reads once,
+// when it starts, which endpoint had which slot. They are lost where the table has to be made anew: after it was removed by somebody,
 // and after a version with another layout.
 //
 // What differs from kube-proxy: affinity is to a destination. A client that uses a cluster IP and a node port of one Service may

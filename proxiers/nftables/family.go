@@ -88,7 +88,7 @@ func (f *family) keys(want services.Snapshot) (keys []services.Key) {
 	return keys
 }
 
-// writeWhole does not trust what is in the table. Endpoints keep their numbers, as clients in the set affinity go by these.
+// writeWhole does not trust what is in the table. Endpoints keep their numbers, as remembered clients go by these.
 func (f *family) writeWhole(ctx context.Context, want services.Snapshot, e env) error {
 	was := f.mirror.ports
 	chains, anew := f.look()

@@ -19,11 +19,11 @@ const (
 type group struct {
 	kind            groupKind
 	nodePort, local bool  // what it looks up, and in which maps
-	protocol        uint8 // index in protocols, of those that translate; others are for all
+	protocol        uint8 // index in protocols
 	n, m, seconds   int32
 }
 
-// name is, for example, tcp-endpoints-4, local-udp-endpoints-2, nodeport-affinity-3-4 or tcp-slot-2-10800s.
+// name is, for example, tcp-endpoints-4, local-udp-endpoints-2, nodeport-tcp-affinity-3-4 or tcp-slot-2-10800s.
 func (g group) name() string {
 	var b []byte
 	if g.nodePort {
@@ -32,23 +32,24 @@ func (g group) name() string {
 	if g.local {
 		b = append(b, "local-"...)
 	}
+	b = append(b, protocols[g.protocol]...)
 	number := func(n int32) { b = strconv.AppendInt(append(b, '-'), int64(n), 10) }
 	switch g.kind {
 	case groupSpread:
-		b = append(append(b, protocols[g.protocol]...), "-endpoints"...)
+		b = append(b, "-endpoints"...)
 		number(g.n)
 	case groupAffinity:
-		b = append(b, "affinity"...)
+		b = append(b, "-affinity"...)
 		number(g.n)
 		number(g.m)
 	case groupRemembered:
-		b = append(b, "remembered"...)
+		b = append(b, "-remembered"...)
 		number(g.m)
 	case groupForget:
-		b = append(b, "forget"...)
+		b = append(b, "-forget"...)
 		number(g.m)
 	default:
-		b = append(append(b, protocols[g.protocol]...), "-slot"...)
+		b = append(b, "-slot"...)
 		number(g.n)
 		number(g.seconds)
 		b = append(b, 's')
@@ -72,8 +73,9 @@ func (g group) needs() []group {
 func fixed(n int) string { return " . numgen inc mod 1 offset " + strconv.Itoa(n) }
 
 func (g group) chain(e env) chain {
-	dest, client := e.destination(g.nodePort), e.ip()+" saddr . "+e.destination(g.nodePort)
-	translate := "dnat to " + e.address(g.nodePort) + " . " + protocols[g.protocol] + " dport"
+	dest, port := e.destination(g.nodePort), e.address(g.nodePort)+" . "+protocols[g.protocol]+" dport"
+	client, translate := e.ip()+" saddr . "+port, "dnat to "+port
+	clients := affinityOf(g.protocol)
 	from := " map @" + endpointsOf(g.protocol, g.local).name()
 	c := chain{name: g.name()}
 	add := func(text string) { c.rules = append(c.rules, rule{text: text}) }
@@ -88,15 +90,15 @@ func (g group) chain(e env) chain {
 		add(dest + random + " vmap @" + affinityPicks.of(g.local).name())
 	case groupRemembered:
 		for i := range int(g.m) {
-			add(client + fixed(i) + " @" + setAffinity + " " + dest + fixed(i) + " vmap @" + affinitySlots.of(g.local).name())
+			add(client + fixed(i) + " @" + clients + " " + dest + fixed(i) + " vmap @" + affinitySlots.of(g.local).name())
 		}
 	case groupForget:
 		for i := range int(g.m) {
-			add("delete @" + setAffinity + " { " + client + fixed(i) + " }")
+			add("delete @" + clients + " { " + client + fixed(i) + " }")
 		}
 	default:
 		// Two rules, as the first one fails where the set is full.
-		add("update @" + setAffinity + " { " + client + fixed(int(g.n)) + " timeout " + strconv.Itoa(int(g.seconds)) + "s }")
+		add("update @" + clients + " { " + client + fixed(int(g.n)) + " timeout " + strconv.Itoa(int(g.seconds)) + "s }")
 		add(translate + fixed(int(g.n)) + from)
 	}
 	return c

@@ -23,7 +23,7 @@ func (n *node) held() string {
 			if f := strings.Fields(line); len(f) == 3 && f[2] == "{" {
 				where = f[1]
 			}
-			if strings.HasPrefix(where, "affinity") || strings.HasPrefix(where, "local-affinity") || affinityChain.MatchString(where) {
+			if strings.Contains(where, "affinity") || affinityChain.MatchString(where) {
 				continue
 			}
 			line = strings.TrimSuffix(strings.TrimPrefix(line, "elements = { "), " }")

@@ -24,7 +24,7 @@ const (
 	chainFirewall      = "firewall"
 	chainReject        = "reject-chain"
 	// chainLayout is empty. Its name says how the table is laid out: one of another layout is not reused but made anew.
-	chainLayout = "layout-1"
+	chainLayout = "layout-2"
 )
 
 // store is a map or set of the table.
@@ -52,10 +52,12 @@ const (
 	numStores
 )
 
-// setAffinity is written by packets alone.
-const setAffinity = "affinity"
+// affinityOf is the set of clients of a protocol that have an endpoint. It is written by packets alone. There is one for each
+// protocol because nft keeps no more than four parts of a key by what they are: with a fifth it forgets the size of the
+// number, and from then on fails at whatever makes it list the set.
+func affinityOf(protocol uint8) string { return protocols[protocol] + "-affinity" }
 
-// affinitySize bounds the number of clients remembered; those beyond it are served without affinity.
+// affinitySize bounds the number of clients remembered for a protocol; those beyond it are served without affinity.
 const affinitySize = 1 << 20
 
 var storeNames = [numStores]string{
@@ -132,10 +134,10 @@ func (s store) element(key, value string) *knftables.Element {
 	return x
 }
 
-func affinityObject(e env) *knftables.Set {
+func affinityObject(e env, protocol uint8) *knftables.Set {
 	return &knftables.Set{
-		Name:   setAffinity,
-		TypeOf: e.ip() + " saddr . " + e.destination(false) + number,
+		Name:   affinityOf(protocol),
+		TypeOf: e.ip() + " saddr . " + e.ip() + " daddr . " + protocols[protocol] + " dport" + number,
 		Flags:  []knftables.SetFlag{knftables.DynamicFlag, knftables.TimeoutFlag},
 		Size:   knftables.PtrTo(uint64(affinitySize)),
 	}

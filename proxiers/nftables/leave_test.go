@@ -69,7 +69,7 @@ func TestTablesOfAnotherVersion(t *testing.T) {
 	chain unheard-of { jump unheard-of2 ; }
 	chain unheard-of2 { }
 }
-table ip6 proxylab { chain layout-1 { } ; set affinity { type ipv6_addr ; } ; chain unheard-of { } ; }
+table ip6 proxylab { chain layout-2 { } ; set tcp-affinity { type ipv6_addr ; } ; chain unheard-of { } ; }
 `
 	n.load(other)
 	// The second one looks like ours, and only filling it shows that it is not: the pass fails, and the next one succeeds.

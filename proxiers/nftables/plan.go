@@ -217,14 +217,16 @@ func addRules(tx *knftables.Transaction, c chain) {
 }
 
 // rewrite writes everything that the mirror has. If the table is there, with the chains named in existing, it is
-// emptied and filled, so that the clients in the set affinity stay; otherwise it is made anew. Both is one transaction.
+// emptied and filled, so that remembered clients stay; otherwise it is made anew. Both is one transaction.
 func rewrite(tx *knftables.Transaction, m *mirror, anew bool, existing []string) {
 	tx.Add(&knftables.Table{})
 	if anew {
 		tx.Delete(&knftables.Table{})
 		tx.Add(&knftables.Table{})
 	}
-	tx.Add(affinityObject(m.env))
+	for p := range protocols {
+		tx.Add(affinityObject(m.env, uint8(p)))
+	}
 	for s := range numStores {
 		tx.Add(s.object(m.env))
 		if !anew {

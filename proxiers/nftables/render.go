@@ -146,7 +146,7 @@ func (r *renderer) balance(d destination, s *slots, local bool) {
 	}
 	key, slot := d.key(), g
 	slot.kind, slot.seconds = groupSlot, int32(max(r.p.sp.AffinityTimeout, time.Second)/time.Second)
-	g.kind, g.protocol, g.m = groupAffinity, 0, roundSlots(len(s.at))
+	g.kind, g.m = groupAffinity, roundSlots(len(s.at))
 	r.lead(serviceIPs.of(local), key, g)
 	for i, a := range s.at {
 		if slot.n = int32(i); a.IsValid() {

@@ -13,7 +13,7 @@ import (
 )
 
 // seeds are the endpoints that had numbers when the process before this one ended, by destination, for policy Cluster
-// and Local. Clients in the set affinity go by these numbers.
+// and Local. Remembered clients go by these numbers.
 type seeds map[string]*[2][]netip.AddrPort
 
 // readSeeds reads the endpoints of Services with affinity, once in the life of a process, if there are any. Without them
