@@ -18,7 +18,8 @@ import (
 // runningLoad is a load process and what it has reported so far.
 type runningLoad struct {
 	*worker
-	spec load.Spec
+	spec  load.Spec
+	began chan struct{} // closed when it says that it has
 
 	mu     sync.Mutex
 	total  tally
@@ -63,7 +64,7 @@ func (s *subject) load(ctx context.Context, step scenarios.LoadStep) error {
 }
 
 func (s *subject) startLoad(ctx context.Context, spec load.Spec, at lab.Place) error {
-	l := &runningLoad{spec: spec, ticked: make(chan struct{})}
+	l := &runningLoad{spec: spec, began: make(chan struct{}), ticked: make(chan struct{})}
 	// The load ends when its input does, also when ctx has ended: what was under way is still to be counted.
 	w, err := startWorker(context.WithoutCancel(ctx), s.Lab, at, "load", spec.Name, spec, func(e events.Event) {
 		l.note(e)
@@ -76,6 +77,17 @@ func (s *subject) startLoad(ctx context.Context, spec load.Spec, at lab.Place) e
 	s.mu.Lock()
 	s.loads[spec.Name] = l
 	s.mu.Unlock()
+	// To start a process takes a second on a busy machine, and longer in a User Mode Linux kernel: the steps that follow
+	// are to meet the load.
+	select {
+	case <-l.began:
+	case <-l.done: // with an error, or with its duration
+		if l.err != nil {
+			return fmt.Errorf("load %s ended: %w", spec.Name, l.err)
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if spec.Kind == "hold" {
 		return l.awaitOpen(ctx)
 	}
@@ -84,6 +96,9 @@ func (s *subject) startLoad(ctx context.Context, spec load.Spec, at lab.Place) e
 
 // note adds up what a load reports.
 func (l *runningLoad) note(e events.Event) {
+	if e.LoadStarted != nil {
+		close(l.began) // it says so once
+	}
 	if e.LoadTick == nil {
 		return
 	}
