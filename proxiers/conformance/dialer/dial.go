@@ -96,11 +96,19 @@ func connect(ctx context.Context, r Request, port uint16) (net.Conn, error) {
 	if r.From.IsValid() || port != 0 {
 		d.LocalAddr = localAddr(r, port)
 	}
+	return d.DialContext(ctx, r.socket(), r.To.String())
+}
+
+// socket names the family too: an IPv6 socket that is for both would take the port from IPv4 ones.
+func (r Request) socket() string {
 	network := r.Network
 	if network == HTTP {
 		network = TCP
 	}
-	return d.DialContext(ctx, network, r.To.String())
+	if r.To.Addr().Is4() {
+		return network + "4"
+	}
+	return network + "6"
 }
 
 // udpPorts are the source ports of datagrams, by turns. Conntrack remembers a flow for minutes, and one of the kernel's
