@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: uml-kernel demo build test lint bench clean deps test-deps
+.PHONY: demo build deps test-deps test conformance lint bench uml-kernel clean
 
 demo: deps build ## play the quickstart scenario against four proxiers on a lab on this machine
 	$(SUDO) $(BIN) run quickstart
@@ -23,10 +23,11 @@ test-deps:
 	@hack/deps.sh test
 
 test: test-deps build ## every test; those of the kernel and of the whole product run as root
+	@hack/umlkernel >/dev/null || echo "no User Mode Linux kernel: tests of IPVS are skipped"
 	hack/test.sh
 
-conformance: deps build ## every behaviour of a Service proxy with every proxier that this machine's kernel runs
-	$(SUDO) $(BIN) conformance --proxiers userspace,iptables,nftables,kube-proxy/iptables,kube-proxy/nftables
+conformance: deps build uml-kernel ## every behaviour of a Service proxy with every proxier, here and where there is IPVS
+	hack/conformance.sh $(BIN)
 
 lint: ## formatting, vet, golangci-lint
 	hack/lint.sh $(GOLANGCI)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"proxylab/lab/kernel"
 )
 
 // conformanceDocument is what -o json prints, as somebody who parses it sees it.
@@ -60,6 +62,34 @@ func TestConformance(t *testing.T) {
 	}
 	if len(holds) != 2 || holds["iptables"] < 20 || holds["userspace"] < 15 || not["userspace"] == 0 {
 		t.Errorf("hold: %v, do not apply: %v", holds, not)
+	}
+}
+
+// TestConformanceIPVS tries the rows of IPVS in a User Mode Linux kernel, as few machines that run tests have ip_vs.
+func TestConformanceIPVS(t *testing.T) {
+	needRoot(t)
+	if _, err := kernel.Find(t.Context(), ""); err != nil {
+		t.Skip(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "conformance", "--kernel", "uml", "--proxiers", "ipvs", "--rows", "^IPVS:", "-o", "json")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, &stdout, &stderr)
+	}
+	var doc conformanceDocument
+	if err := json.Unmarshal(stdout.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Environment.Kernel.Kind != "uml" || len(doc.Rows) < 3 {
+		t.Errorf("environment %+v, %d rows", doc.Environment, len(doc.Rows))
+	}
+	for _, r := range doc.Rows {
+		if r.Holds == nil || !*r.Holds {
+			t.Errorf("%s: %s", r.Behaviour, r.Detail)
+		}
 	}
 }
 
