@@ -19,3 +19,12 @@ func environment(terms proxierFlags) []string {
 	}
 	return facts
 }
+
+// environment of a run says at what pace it was, too, where that is not the scenario's own.
+func (o *runOptions) environment() []string {
+	facts := environment(o.terms)
+	if share := o.share(); share < 1 {
+		facts = append(facts, fmt.Sprintf("loads sent at %.0f%% of the scenario's rates (--pace), and expectations of how many requests there are lowered alike", 100*share))
+	}
+	return facts
+}

@@ -19,6 +19,7 @@ import (
 	"proxylab/bench/usage"
 	"proxylab/lab"
 	"proxylab/lab/controlplane"
+	"proxylab/lab/kernel"
 	"proxylab/lab/netns"
 	"proxylab/lab/netns/fabric"
 	"proxylab/proxiers"
@@ -34,6 +35,7 @@ type runOptions struct {
 	kind, name, out, output string
 	proxiers                []string
 	nodes, repeat           int
+	pace                    int // percent of the scenario's rates; 0: as the kernel can bear
 	terms                   proxierFlags
 	kernel                  kernelFlags
 	relay                   bool // this is the run inside a kernel: its events go to standard output, and nothing else
@@ -60,6 +62,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did 
 	f.StringVar(&o.name, "name", "", "play on this lab, which is up and stays up (default: a lab of the run's own)")
 	f.IntVar(&o.nodes, "nodes", 0, "nodes of the lab (default: as the scenario says)")
 	f.IntVar(&o.repeat, "repeat", 1, "how often each proxier is played; repetitions of different proxiers alternate")
+	f.IntVar(&o.pace, "pace", 0, "send each load at this percentage of its rate (default: 100, in a User Mode Linux kernel 10)")
 	f.StringVar(&o.out, "out", "runs", "directory that the run's own directory is made in")
 	f.StringVarP(&o.output, "output", "o", "table", "what to print at the end: "+strings.Join(outputs(), ", "))
 	f.BoolVar(&o.relay, "relay", false, "write the run's events on standard output, and no log and no result")
@@ -97,9 +100,21 @@ func (o *runOptions) run(cmd *cobra.Command, names []string) error {
 		if cmd.Context().Err() != nil {
 			break
 		}
-		errs = append(errs, o.runOne(cmd, s, specs))
+		errs = append(errs, o.runOne(cmd, s.AtPace(o.share()), specs))
 	}
 	return errors.Join(errs...)
+}
+
+// share of the scenario's rates at which loads are sent. One processor with slow system calls bears a hundred requests a
+// second at most; more would measure that alone.
+func (o *runOptions) share() float64 {
+	switch {
+	case o.pace > 0:
+		return float64(o.pace) / 100
+	case kernel.Inside():
+		return 0.1
+	}
+	return 1
 }
 
 func (o *runOptions) validate(cmd *cobra.Command) error {
@@ -118,6 +133,8 @@ func (o *runOptions) validate(cmd *cobra.Command) error {
 	switch {
 	case o.repeat < 1 || o.repeat > 1000:
 		return usagef("--repeat %d: accepted are 1 to 1000", o.repeat)
+	case o.pace < 0 || o.pace > 100:
+		return usagef("--pace %d: accepted are 1 to 100 (per cent)", o.pace)
 	case o.nodes < 0 || o.nodes > fabric.MaxNodes:
 		return usagef("--nodes %d: accepted are 1 to %d", o.nodes, fabric.MaxNodes)
 	case o.nodes > 0 && o.name != "":
@@ -274,6 +291,6 @@ func (o *runOptions) started(id string, s *scenarios.Scenario, release string) *
 		CPUs: runtime.NumCPU(), Version: versionText(),
 		Proxiers: slices.Clone(o.proxiers), Repeat: o.repeat,
 		Steps: s.StepTexts(), Expect: slices.Clone(s.Spec.Expect),
-		Environment: environment(o.terms),
+		Environment: o.environment(),
 	}
 }
