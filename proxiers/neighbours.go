@@ -33,7 +33,7 @@ func FindNeighbours(ctx context.Context) (n Neighbours, err error) {
 	}
 	slices.Sort(n.Legacy)
 	if _, err := exec.LookPath("nft"); err != nil {
-		return n, nil //nolint:nilerr // then nobody here has made any
+		return n, nil // then nobody here has made any
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"proxylab/proxiers"
@@ -15,7 +16,7 @@ func neighbours(ctx context.Context) []finding {
 		return []finding{{What: "rules of others", Detail: err.Error()}}
 	}
 	detail := "none in this network namespace"
-	if all := append(n.Legacy, n.NFT...); len(all) > 0 {
+	if all := slices.Concat(n.Legacy, n.NFT); len(all) > 0 {
 		detail = "tables " + strings.Join(all, ", ") + "; labs neither see nor touch them"
 	}
 	findings := []finding{{What: "rules of others", OK: true, Detail: detail}}

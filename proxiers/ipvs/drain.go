@@ -62,18 +62,3 @@ func (w writer) sweepServer(s *server) (left int, err error) {
 	}
 	return left, nil
 }
-
-// drainingServers counts servers with weight 0.
-func (p *Proxier) drainingServers() int {
-	n := 0
-	for k := range p.draining {
-		if s := p.is.servers[k]; s != nil {
-			for _, b := range s.backends {
-				if b.weight == 0 {
-					n++
-				}
-			}
-		}
-	}
-	return n
-}

@@ -87,7 +87,10 @@ var sources = []row{
 			}
 		})
 	}},
-	{Area: sourcing, Name: "pod to the load balancer IP of a Service with policy Local: kept", NotApplicable: notApplicable(own, "userspace"), Run: func(t *trial) {
+	{Area: sourcing, Name: "pod to the load balancer IP of a Service with policy Local: kept", NotApplicable: map[string]string{
+		"userspace": own,
+		"ipvs":      "IPVS has one list of servers for an address, whoever asks: with policy Local pods, too, meet those of the node alone",
+	}, Run: func(t *trial) {
 		web, ips := balancer(t, corev1.LoadBalancerIPModeVIP, c.ExternalLocal)
 		web.Has(all...)
 		t.Settle()
