@@ -27,7 +27,7 @@ test: test-deps build ## every test; those of the kernel and of the whole produc
 	hack/test.sh
 
 conformance: deps build uml-kernel ## every behaviour of a Service proxy with every proxier, here and where there is IPVS
-	hack/conformance.sh $(BIN) "$(UML_PROXIERS)" $(KILLS)
+	hack/conformance.sh $(BIN)
 
 lint: ## formatting, vet, golangci-lint
 	hack/lint.sh $(GOLANGCI)
