@@ -43,9 +43,12 @@ func (w *wanted) plan(is state, t *touched) *plan {
 		}
 	}
 	for k := range t.servers {
-		if v := w.server(k); v != nil {
+		// One without endpoints is not made: IPVS would answer what the node itself sends before the rule does that refuses or
+		// drops it. One that has lost its endpoints goes when these have drained.
+		switch v, there := w.server(k), is.servers[k] != nil; {
+		case v != nil && (there || len(v.backends) > 0):
 			p.serve = append(p.serve, v)
-		} else if is.servers[k] != nil {
+		case v == nil && there:
 			p.drop = append(p.drop, k)
 		}
 	}
@@ -192,6 +195,11 @@ func (w writer) retire(list []*virtual) error {
 				continue
 			}
 			if err := w.retireBackend(s, a, b); err != nil {
+				return err
+			}
+		}
+		if len(s.backends) == 0 {
+			if err := w.drop([]kernel.Key{s.Key}); err != nil {
 				return err
 			}
 		}

@@ -10,8 +10,9 @@
 //
 // # What differs from kube-proxy's ipvs mode, on purpose
 //
-//   - A Service without endpoints is refused by a rule (set KUBE-NO-ENDPOINTS), TCP by a reset. IPVS would answer by an ICMP
-//     error, of which the kernel sends few per second. To what the node itself sends IPVS does answer.
+//   - A Service without endpoints is refused by a rule (set KUBE-NO-ENDPOINTS), TCP by a reset, and has no virtual server: IPVS
+//     would answer by an ICMP error, of which the kernel sends few per second. It does answer what the node itself sends
+//     while the last endpoint drains.
 //   - Under internalTrafficPolicy Local without an endpoint here, packets are dropped (KUBE-NO-LOCAL-ENDPOINTS); kube-proxy
 //     sends them to other nodes. Under externalTrafficPolicy Local without one, what comes from outside is dropped
 //     (KUBE-NO-LOCAL-EXTERNAL), and the node and its pods reach endpoints elsewhere. Where there is one, they too meet only

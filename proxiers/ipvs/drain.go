@@ -3,6 +3,8 @@ package ipvs
 import (
 	"errors"
 	"time"
+
+	"proxylab/proxiers/ipvs/kernel"
 )
 
 // DefaultDrainLimit is how long a server that is to go may keep the connections it has. kube-proxy has no such limit: a
@@ -59,6 +61,9 @@ func (w writer) sweepServer(s *server) (left int, err error) {
 		if b.weight == 0 && !found[b] {
 			delete(s.backends, a)
 		}
+	}
+	if len(s.backends) == 0 {
+		return 0, w.drop([]kernel.Key{s.Key})
 	}
 	return left, nil
 }

@@ -45,6 +45,8 @@ type Proxier struct {
 	}
 	log *slog.Logger
 	now func() time.Time
+	// moved says whether addresses of the node came or went since it was last asked.
+	moved func() bool
 
 	valid    bool // what follows can be believed
 	env      env
@@ -81,12 +83,19 @@ func New(o Options) (*Proxier, error) {
 	if reason != "" {
 		log.Info("iptables back end chosen", "backend", backend, "because", reason)
 	}
-	k, end, err := kernel.Open()
+	k, closeKernel, err := kernel.Open()
 	if err != nil {
 		return nil, err
 	}
 	p := newProxier(k, conntrack.New(conntrack.Options{Log: log}), log)
+	moved, endWatch, err := kernel.WatchAddrs(Link, log)
+	if err != nil {
+		closeKernel()
+		return nil, err
+	}
+	end := func() { endWatch(); closeKernel() }
 	p.end, p.backend, p.scheduler, p.drainLimit = end, backend, scheduler, cmp.Or(o.DrainLimit, DefaultDrainLimit)
+	p.moved = moved
 	for _, f := range families {
 		t, err := xtables.Open(ctx, f, backend, tables...)
 		switch {
@@ -106,7 +115,7 @@ func New(o Options) (*Proxier, error) {
 func newProxier(k kernel.Kernel, flows interface {
 	Sync(context.Context, services.Snapshot) (int, error)
 }, log *slog.Logger) *Proxier {
-	return &Proxier{kernel: k, end: func() {}, flows: flows, log: log, now: time.Now, scheduler: DefaultScheduler,
+	return &Proxier{kernel: k, end: func() {}, flows: flows, log: log, now: time.Now, moved: func() bool { return false }, scheduler: DefaultScheduler,
 		drainLimit: DefaultDrainLimit, release: kernelRelease()}
 }
 
@@ -130,6 +139,12 @@ func (p *Proxier) Close() error {
 // with what was written before.
 func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.SyncReport, error) {
 	full := want.Full || !p.valid || !want.Node.Equal(p.env.node)
+	if moved, err := p.readdressed(); err != nil {
+		p.valid = false
+		return runner.SyncReport{Full: full}, err
+	} else if moved {
+		full = true
+	}
 	var err error
 	if full {
 		err = p.syncAll(ctx, want)
@@ -152,6 +167,20 @@ func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.Sync
 		p.log.Warn("stale UDP flows were not all removed", "error", err)
 	}
 	return report, nil
+}
+
+// readdressed says whether the node has other addresses than those that node ports were written for. A link that comes or
+// goes with an address that others have as well, as those of pods do, is no reason.
+func (p *Proxier) readdressed() (bool, error) {
+	if !p.moved() || !p.valid {
+		return false, nil
+	}
+	local, err := p.kernel.Links.LocalAddrs(Link)
+	return !sameAddrs(local, p.env.local), err
+}
+
+func sameAddrs(a, b map[netip.Addr]string) bool {
+	return maps.EqualFunc(a, b, func(string, string) bool { return true })
 }
 
 func (p *Proxier) objects() map[string]int {

@@ -183,10 +183,24 @@ func (k *Kernel) Connect(key kernel.Key, a netip.AddrPort, active, inactive int)
 	return err
 }
 
-// Text is all of it, sorted: for comparison. Servers with weight 0 are left out unless draining is set.
+// drains: there are servers, and all have weight 0.
+func (s *server) drains() bool {
+	for _, d := range s.destinations {
+		if d.Weight != 0 {
+			return false
+		}
+	}
+	return len(s.destinations) > 0
+}
+
+// Text is all of it, sorted: for comparison. Servers with weight 0, and a virtual server that has no others, are left out
+// unless draining is set.
 func (k *Kernel) Text(draining bool) string {
 	var lines []string
 	for key, s := range k.servers {
+		if !draining && s.drains() {
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("server %s %s flags %x timeout %d", key, s.Scheduler, s.Flags, s.Timeout))
 		for a, d := range s.destinations {
 			if d.Weight != 0 || draining {
