@@ -27,7 +27,7 @@ func followIPTables(t *trail) {
 func (t *trail) intoNAT() (always bool) {
 	always = true
 	for _, base := range []string{"PREROUTING", "OUTPUT"} {
-		hops, ends := t.chain("nat", t.tables()["nat"], base, 0)
+		hops, ends := t.chain("nat", t.tables()["nat"], base, 0, false)
 		t.hops = append(t.hops, hops...)
 		always = always && ends
 	}
@@ -37,7 +37,7 @@ func (t *trail) intoNAT() (always bool) {
 // throughFilter shows what of the filter table is about this Service.
 func (t *trail) throughFilter() {
 	for _, base := range []string{"INPUT", "FORWARD", "OUTPUT"} {
-		hops, _ := t.chain("filter", t.tables()["filter"], base, 0)
+		hops, _ := t.chain("filter", t.tables()["filter"], base, 0, false)
 		t.hops = append(t.hops, hops...)
 	}
 }
@@ -67,14 +67,14 @@ var entry = map[string]string{
 	"POSTROUTING": "every packet's last stop, where its source may become the node's",
 }
 
-// chain lists the rules of a chain that lead to something about the packet's destination. It says whether no packet of
-// this kind gets past the chain.
-func (t *trail) chain(name string, rules table, chain string, depth int) (hops []Hop, ends bool) {
-	t.enter(name+chain, func() { hops, ends = t.walk(name, rules, chain, depth) })
+// chain lists the rules of a chain that lead to something about the packet's destination, or all that may match where the
+// chain was come to by its destination (whole). It says whether no packet of this kind gets past the chain.
+func (t *trail) chain(name string, rules table, chain string, depth int, whole bool) (hops []Hop, ends bool) {
+	t.enter(name+chain, func() { hops, ends = t.walk(name, rules, chain, depth, whole || ofService(chain)) })
 	return hops, ends
 }
 
-func (t *trail) walk(name string, rules table, chain string, depth int) (hops []Hop, ends bool) {
+func (t *trail) walk(name string, rules table, chain string, depth int, whole bool) (hops []Hop, ends bool) {
 	some := false // some packets have left the chain on their way back
 	for _, r := range rules[chain] {
 		j := t.judge(r)
@@ -88,9 +88,9 @@ func (t *trail) walk(name string, rules table, chain string, depth int) (hops []
 		}
 		here := Hop{Depth: depth, Where: name + " " + chain, Rule: r.text, Says: says}
 		if _, jumps := rules[r.target]; jumps && r.target != "KUBE-MARK-MASQ" { // its one rule is explained by the jump
-			below, over := t.chain(name, rules, r.target, depth+1)
+			below, over := t.chain(name, rules, r.target, depth+1, j.specific)
 			// A jump is of interest when it is about this destination, or leads to what is.
-			if len(below) > 0 || j.specific || (depth > 0 && ofService(chain)) {
+			if len(below) > 0 || j.specific || whole {
 				hops = append(append(hops, here), below...)
 			}
 			if over && len(j.when) == 0 {
@@ -98,7 +98,7 @@ func (t *trail) walk(name string, rules table, chain string, depth int) (hops []
 			}
 			continue
 		}
-		if j.specific || ofService(chain) {
+		if j.specific || whole {
 			hops = append(hops, here)
 			if terminal[r.target] && len(j.when) == 0 {
 				return hops, !some

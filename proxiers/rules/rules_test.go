@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // with what was read and found right.
 func TestStories(t *testing.T) {
 	for name, mode := range map[string]string{
-		"nftables": "nftables", "iptables": "iptables", "kube-proxy-iptables": "iptables", "userspace": "userspace", "kube-proxy-nftables": "nftables",
+		"nftables": "nftables", "ipvs": "ipvs", "iptables": "iptables", "kube-proxy-iptables": "iptables", "userspace": "userspace", "kube-proxy-nftables": "nftables",
 	} {
 		for _, service := range []string{"web", "lb", "none"} {
 			t.Run(name+"/"+service, func(t *testing.T) {
@@ -106,9 +106,9 @@ func subject(t *testing.T, dump, service string) (s Subject) {
 
 // TestDamagedDumps: what a tool prints may be cut off or strange; that is an error or a shorter story, never a panic.
 func TestDamagedDumps(t *testing.T) {
-	modes := map[string]string{"kube-proxy-iptables": "iptables", "userspace": "userspace", "kube-proxy-nftables": "nftables", "nftables": "nftables"}
+	modes := map[string]string{"kube-proxy-iptables": "iptables", "userspace": "userspace", "kube-proxy-nftables": "nftables", "nftables": "nftables", "ipvs": "ipvs"}
 	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.SampledFrom([]string{"kube-proxy-iptables", "userspace", "kube-proxy-nftables", "nftables"}).Draw(t, "dump")
+		name := rapid.SampledFrom([]string{"kube-proxy-iptables", "userspace", "kube-proxy-nftables", "nftables", "ipvs"}).Draw(t, "dump")
 		damage := func(text []byte) string {
 			if len(text) == 0 {
 				return ""
@@ -120,7 +120,7 @@ func TestDamagedDumps(t *testing.T) {
 			return string(text[:rapid.IntRange(0, len(text)).Draw(t, "length")])
 		}
 		var d Dump
-		for ext, into := range map[string]*string{".v4": &d.IPTables, ".v6": &d.IP6Tables, ".nft": &d.NFTables} {
+		for ext, into := range map[string]*string{".v4": &d.IPTables, ".v6": &d.IP6Tables, ".nft": &d.NFTables, ".sets": &d.Sets, ".ipvs": &d.IPVS} {
 			text, _ := os.ReadFile(filepath.Join("testdata", name+ext)) // a mode has some of these
 			*into = damage(text)
 		}
