@@ -183,7 +183,10 @@ func TestParentKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stdout.await("waiting\n")
+	if !stdout.await("waiting\n") {
+		_ = cmd.Process.Kill()
+		t.Fatalf("the kernel did not come to run its command: %s", stdout)
+	}
 	if len(running(t, c.Lab)) == 0 {
 		t.Error("no process of the lab is found while the kernel runs")
 	}
@@ -301,11 +304,19 @@ func (b *buffer) String() string {
 	return string(b.text)
 }
 
-// await returns when so much is there.
-func (b *buffer) await(text string) {
+// await returns when so much is there; false: it did not come within two minutes.
+func (b *buffer) await(text string) bool {
+	late := false
+	defer time.AfterFunc(2*time.Minute, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		late = true
+		b.cond.Broadcast()
+	}).Stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !bytes.Contains(b.text, []byte(text)) {
+	for !late && !bytes.Contains(b.text, []byte(text)) {
 		b.cond.Wait()
 	}
+	return !late
 }
