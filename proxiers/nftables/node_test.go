@@ -1,7 +1,6 @@
 package nftables
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -58,21 +57,7 @@ func (n *node) start() {
 // sync makes the node serve the list: the first time by a full pass, later by a partial one.
 func (n *node) sync(list ...bed.Service) runner.SyncReport {
 	n.t.Helper()
-	var want services.Snapshot
-	if n.last.Ports == nil {
-		want = n.Snapshot(list...)
-	} else {
-		want = n.Next(n.last, list...)
-	}
-	report, err := n.proxier.Sync(context.Background(), want)
-	if err != nil {
-		n.t.Fatalf("sync: %v", err)
-	}
-	if report.Full != want.Full {
-		n.t.Errorf("asked for full=%v, done full=%v", want.Full, report.Full)
-	}
-	n.last = want
-	return report
+	return n.SyncTo(n.proxier, &n.last, list...)
 }
 
 var both = []bool{false, true}

@@ -135,15 +135,7 @@ func TestTrackedChangesEqualFromScratch(t *testing.T) {
 		w.v4.Fault = func([]byte) fake.Fault { return fault }
 		w.v6.Fault = w.v4.Fault
 		api := servicestest.New()
-		pass := func(full bool) error {
-			want := api.Snapshot()
-			want.Full = want.Full || full
-			_, err := w.Sync(context.Background(), want)
-			if err == nil {
-				api.Synced(want)
-			}
-			return err
-		}
+		pass := func(full bool) error { return api.Pass(full, w.Sync) }
 		full := true
 		for _, events := range servicestest.Rounds(1, 8).Draw(t, "rounds") {
 			api.Do(events)

@@ -190,6 +190,27 @@ func (p *Proxier) Sync(ctx context.Context, want services.Snapshot) (runner.Sync
 	return p.ask(ctx, req)
 }
 
+// SyncTo has a proxier make the node serve the list: by a full pass where last is zero, otherwise by a partial one from there.
+// It fails the test where that fails, or where the pass was of the other kind. What was synced is the next last.
+func (b *Bed) SyncTo(p *Proxier, last *services.Snapshot, list ...Service) runner.SyncReport {
+	b.t.Helper()
+	var want services.Snapshot
+	if last.Ports == nil {
+		want = b.Snapshot(list...)
+	} else {
+		want = b.Next(*last, list...)
+	}
+	report, err := p.Sync(context.Background(), want)
+	if err != nil {
+		b.t.Fatalf("sync: %v", err)
+	}
+	if report.Full != want.Full {
+		b.t.Errorf("asked for full=%v, done full=%v", want.Full, report.Full)
+	}
+	*last = want
+	return report
+}
+
 // Cleanup has the proxier remove what it put on the node.
 func (p *Proxier) Cleanup(ctx context.Context) error {
 	_, err := p.ask(ctx, request{Cleanup: true})

@@ -3,12 +3,14 @@
 package servicestest
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"pgregory.net/rapid"
 
+	"proxylab/proxiers/runner"
 	"proxylab/proxiers/services"
 )
 
@@ -32,6 +34,17 @@ func New() *World {
 		services: map[string]*corev1.Service{}, slices: map[string]*discoveryv1.EndpointSlice{}}
 	w.setNode(node("", true))
 	return w
+}
+
+// Pass syncs as the runner does: the changes are kept where sync fails.
+func (w *World) Pass(full bool, sync func(context.Context, services.Snapshot) (runner.SyncReport, error)) error {
+	want := w.Snapshot()
+	want.Full = want.Full || full
+	_, err := sync(context.Background(), want)
+	if err == nil {
+		w.Synced(want)
+	}
+	return err
 }
 
 // FromScratch is the snapshot of a tracker that is told only of what there is now.
