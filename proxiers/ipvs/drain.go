@@ -2,6 +2,7 @@ package ipvs
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 
 	"proxylab/proxiers/ipvs/kernel"
@@ -37,33 +38,39 @@ func (w writer) sweepServer(s *server) (left int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	found := map[*backend]bool{}
+	stays := map[netip.AddrPort]bool{}
 	for _, d := range list {
-		b := s.backends[d.Addr]
-		if b == nil || b.weight != 0 {
-			continue
-		}
-		found[b] = true
-		idle, late := d.Active+d.Inactive == 0, w.now().Sub(b.since) >= w.drainLimit
-		if !idle && !late {
-			left++
-			continue
-		}
-		if !idle {
-			w.log.Warn("a server that was to go still has connections; their time is over", "virtual", s.Key, "server", d.Addr,
-				"active", d.Active, "inactive", d.Inactive)
-		}
-		if err := w.deleteBackend(s, d.Addr); err != nil {
-			return left, err
+		if b := s.backends[d.Addr]; b != nil && b.weight == 0 && !w.done(s, d, b) {
+			stays[d.Addr] = true
 		}
 	}
-	for a, b := range s.backends { // those that somebody else removed
-		if b.weight == 0 && !found[b] {
-			delete(s.backends, a)
+	var gone []netip.AddrPort
+	for a, b := range s.backends {
+		if b.weight == 0 && !stays[a] {
+			gone = append(gone, a)
 		}
 	}
-	if len(s.backends) == 0 {
+	if len(gone) == len(s.backends) {
+		// All at once: without servers a virtual server would answer in the place of the rule that refuses.
 		return 0, w.drop([]kernel.Key{s.Key})
 	}
-	return left, nil
+	for _, a := range gone {
+		if err := w.deleteBackend(s, a); err != nil {
+			return len(stays), err
+		}
+	}
+	return len(stays), nil
+}
+
+// done says whether a server that is to go may: it has no connection, or has had the time that it may have.
+func (w writer) done(s *server, d kernel.Destination, b *backend) bool {
+	if d.Active+d.Inactive == 0 {
+		return true
+	}
+	if w.now().Sub(b.since) < w.drainLimit {
+		return false
+	}
+	w.log.Warn("a server that was to go still has connections; their time is over", "virtual", s.Key, "server", d.Addr,
+		"active", d.Active, "inactive", d.Inactive)
+	return true
 }
