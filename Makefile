@@ -6,6 +6,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 GOLANGCI := v2.15.0
 
+# A static binary: it runs on any node, also in an image that has nothing else.
+export CGO_ENABLED := 0
+
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .PHONY: demo build deps test-deps test conformance lint bench uml-kernel clean

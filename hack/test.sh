@@ -15,6 +15,6 @@ all=$(go list ./...)
 alone=$(comm -23 <(sort <<<"$all") <(sort <<<"$linked"))
 
 echo "== with the race detector"
-go test -race -timeout 15m "${root[@]}" "$@" $alone
+CGO_ENABLED=1 go test -race -timeout 15m "${root[@]}" "$@" $alone
 echo "== without"
-go test -timeout 20m "${root[@]}" "$@" $linked
+CGO_ENABLED=0 go test -timeout 20m "${root[@]}" "$@" $linked
