@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"proxylab/proxiers/conformance/bed"
 	"proxylab/proxiers/runner"
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/services/servicestest"
 )
 
 const bulkServices, bulkEndpoints = 10_000, 4
@@ -34,7 +33,7 @@ func BenchmarkSyncGenerate(b *testing.B) {
 	ctx := context.Background()
 	b.Run("whole", func(b *testing.B) {
 		f, s := sinkFamily()
-		want := manyServices(bulkServices, bulkEndpoints)
+		want := servicestest.Many(bulkServices, bulkEndpoints)
 		b.ReportAllocs()
 		for b.Loop() {
 			f.mirror.valid = false
@@ -46,27 +45,19 @@ func BenchmarkSyncGenerate(b *testing.B) {
 	})
 	b.Run("one-change", func(b *testing.B) {
 		f, s := sinkFamily()
-		want := manyServices(bulkServices, bulkEndpoints)
+		want := servicestest.Many(bulkServices, bulkEndpoints)
 		if _, err := f.sync(ctx, want); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			want = replaceEndpoint(want, i%bulkServices)
+			want = servicestest.ReplaceEndpoint(want, i%bulkServices)
 			if _, err := f.sync(ctx, want); err != nil {
 				b.Fatal(err)
 			}
 		}
 		b.ReportMetric(float64(s.bytes), "input-bytes")
 	})
-}
-
-// bulk is a proxier that is told only that it shall go on: the snapshots are its own, so that none of 10,000 Services
-// has to travel to the node's process. Its report has the CPU time of its process tree.
-type bulk struct {
-	*Proxier
-	want services.Snapshot
-	n    int
 }
 
 func newBulk(backend string, threshold int) bed.Factory {
@@ -78,38 +69,8 @@ func newBulk(backend string, threshold int) bed.Factory {
 		for _, f := range p.families {
 			f.threshold = threshold
 		}
-		return &bulk{Proxier: p, want: manyServices(bulkServices, bulkEndpoints)}, nil
+		return bed.NewBulk(p, bulkServices, bulkEndpoints, nil), nil
 	}
-}
-
-func (p *bulk) Sync(ctx context.Context, ask services.Snapshot) (runner.SyncReport, error) {
-	if !ask.Full {
-		p.want = replaceEndpoint(p.want, p.n)
-		p.n++
-	} else {
-		p.want.Full = true
-	}
-	user, sys := cpuTime()
-	start := time.Now()
-	r, err := p.Proxier.Sync(ctx, p.want)
-	if err != nil {
-		return r, err
-	}
-	u, s := cpuTime()
-	r.Objects["microseconds"] = int(time.Since(start).Microseconds())
-	r.Objects["cpu"], r.Objects["kernel"] = int((u + s - user - sys).Microseconds()), int((s - sys).Microseconds())
-	return r, nil
-}
-
-func cpuTime() (user, sys time.Duration) {
-	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
-		var r unix.Rusage
-		if unix.Getrusage(who, &r) == nil {
-			user += time.Duration(r.Utime.Nano())
-			sys += time.Duration(r.Stime.Nano())
-		}
-	}
-	return user, sys
 }
 
 // BenchmarkSync is one endpoint change among 10,000 Services with 4 endpoints each, in a real kernel. "first" is the

@@ -17,10 +17,10 @@ import (
 // A packet of the server that conntrack finds INVALID is not translated back. It must not reach the client, which would
 // reset a connection that it does not know, and so end the good one. https://issues.k8s.io/74839
 func TestInvalidPacketsDoNotEndConnections(t *testing.T) {
-	eachVariant(t, func(n *node) {
+	eachOf(t, backends, func(n *node) {
 		for _, liberal := range []string{"0", "1"} {
 			n.MustExec(bed.Node, "sysctl", "-qw", "net.netfilter.nf_conntrack_tcp_be_liberal="+liberal)
-			if _, err := n.proxier.Sync(t.Context(), n.Snapshot(web("remote1"))); err != nil { // a full pass reads it
+			if _, err := n.Running.Sync(t.Context(), n.Snapshot(web("remote1"))); err != nil { // a full pass reads it
 				t.Fatal(err)
 			}
 			for _, v6 := range both {

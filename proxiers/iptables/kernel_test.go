@@ -3,6 +3,7 @@ package iptables
 import (
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,9 +38,9 @@ func comparable(save string) string {
 // What the real tools print of the real kernel is what the fake has: rules are written in the form that iptables-save
 // uses, and the fake interprets what the kernel got.
 func TestKernelHoldsWhatTheFakeHolds(t *testing.T) {
-	eachVariant(t, func(n *node) {
+	eachOf(t, variants, func(n *node) {
 		everything := func(s bed.Service) bed.Service {
-			return n.with(s, bed.NodePort(30080), bed.Affinity(time.Hour), externalLocal, ofFamily(func(p *services.ServicePort, v6 bool) {
+			return with(s, bed.NodePort(30080), bed.Affinity(time.Hour), externalLocal, ofFamily(func(p *services.ServicePort, v6 bool) {
 				p.NodePort += uint16(p.Service[0])
 				p.HealthCheckNodePort = 31000
 				p.ExternalIPs = []netip.Addr{external(1, v6)}
@@ -49,11 +50,11 @@ func TestKernelHoldsWhatTheFakeHolds(t *testing.T) {
 		}
 		list := []bed.Service{
 			everything(web("local1", "local2", "remote1")), web0("plain", 3, "local1", "remote1", "remote2"), web0("none", 4),
-			n.with(web0("inside", 5, "remote1"), internalLocal), everything(dns("remote2")),
+			with(web0("inside", 5, "remote1"), internalLocal), everything(dns("remote2")),
 			{Name: "sctp", IP: bed.VIPs(6), Protocol: corev1.ProtocolSCTP, ServerPort: 9999, Pods: []string{"local1", "remote2"}},
 		}
-		n.sync(list[1:]...)
-		n.sync(list...)
+		n.Sync(list[1:]...)
+		n.Sync(list...)
 		threshold := 1000
 		if strings.HasSuffix(n.variant, "/compact") {
 			threshold = 0
@@ -63,7 +64,7 @@ func TestKernelHoldsWhatTheFakeHolds(t *testing.T) {
 		mustSync(t, w, first)
 		mustSync(t, w, n.Next(first, list...))
 		for f, tables := range map[services.Family]*fake.Tables{services.IPv4: w.v4, services.IPv6: w.v6} {
-			backend, _, _ := strings.Cut(n.variant, "/")
+			backend := backendOf(n.variant)
 			for _, table := range []string{tableNat, tableFilter} {
 				kernel := n.MustExec(bed.Node, xtables.Command(f, backend, "save"), "-t", table)
 				var faked strings.Builder
@@ -77,17 +78,23 @@ func TestKernelHoldsWhatTheFakeHolds(t *testing.T) {
 	})
 }
 
+func sortedLines(s string) string {
+	lines := strings.Split(s, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
 func web0(name string, vip byte, pods ...string) bed.Service {
 	return bed.Service{Name: name, Port: "http", IP: bed.VIPs(vip), Pods: pods}
 }
 
 // The real tools and the real kernel end up with the same rules by increments as from scratch.
 func TestKernelByIncrements(t *testing.T) {
-	for _, v := range variants {
+	for _, v := range backends {
 		t.Run(v, func(t *testing.T) {
 			t.Parallel()
 			b := bed.New(t, bed.Pods(0, 0))
-			n := &node{Bed: b, t: t, variant: v}
+			n := &node{Host: &bed.Host{Bed: b, Name: v}, t: t, variant: v}
 			harm := func(lines ...string) func() {
 				return func() {
 					for _, l := range lines { // what is not there cannot be harmed
@@ -95,7 +102,7 @@ func TestKernelByIncrements(t *testing.T) {
 					}
 				}
 			}
-			bed.Replay{Proxier: v, Sequences: 6, State: func() string { return canonical(n.saved()) }, Harm: []func(){
+			bed.Replay{Proxier: v, Sequences: 3, State: func() string { return canonical(n.saved()) }, Harm: []func(){
 				harm("*nat\n-F KUBE-SERVICES\nCOMMIT\n"), harm("*nat\n-F PREROUTING\nCOMMIT\n", "*filter\n-F KUBE-SERVICES\nCOMMIT\n"),
 				harm("*filter\n-F FORWARD\nCOMMIT\n", "*filter\n-X KUBE-PROXY-CANARY\nCOMMIT\n"),
 				func() {
@@ -111,7 +118,7 @@ func TestKernelByIncrements(t *testing.T) {
 // saved is what the back end in use has in the tables of this proxier.
 func (n *node) saved() string {
 	var out strings.Builder
-	backend, _, _ := strings.Cut(n.variant, "/")
+	backend := backendOf(n.variant)
 	for _, f := range []services.Family{services.IPv4, services.IPv6} {
 		for _, table := range []string{tableNat, tableFilter} {
 			out.WriteString(comparable(n.MustExec(bed.Node, xtables.Command(f, backend, "save"), "-t", table)) + "\n")

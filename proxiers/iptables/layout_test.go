@@ -13,14 +13,16 @@ import (
 	"pgregory.net/rapid"
 
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/services/servicestest"
 	"proxylab/proxiers/xtables/fake"
 )
 
 // No packet can tell the compact layout from kube-proxy's.
 func TestLayoutsAreEqualToPackets(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		want := genChange(t, genChange(t, services.Snapshot{Node: testNode}))
+		want := ports.Change(t, ports.Change(t, services.Snapshot{Node: servicestest.Facts}))
 		want.Full = true
 		plain, compact := newWorld(t, root, 1000), newWorld(t, root, 0)
 		for _, w := range []*world{plain, compact} {
@@ -56,18 +58,18 @@ func sameOutcomes(a, b map[fake.Outcome]float64) bool {
 // for a Service.
 func genPacket(want services.Snapshot, v6 bool) *rapid.Generator[fake.Packet] {
 	return rapid.Custom(func(t *rapid.T) fake.Packet {
-		node := nodeAddr4
+		node := servicestest.Node4
 		loopback := netip.MustParseAddr("127.0.0.1")
 		if v6 {
-			node, loopback = nodeAddr6, netip.IPv6Loopback()
+			node, loopback = servicestest.Node6, netip.IPv6Loopback()
 		}
-		sources := []netip.Addr{node, loopback, addr(v6, "10.10.0.", "fd00:10:10::", 1), addr(v6, "10.10.7.", "fd00:10:11::", 1)}
+		sources := []netip.Addr{node, loopback, servicestest.Addr(v6, "10.10.0.", "fd00:10:10::", 1), servicestest.Addr(v6, "10.10.7.", "fd00:10:11::", 1)}
 		for n := 1; n <= 9; n++ {
-			sources = append(sources, endpoint(n, v6).Addr.Addr())
+			sources = append(sources, servicestest.Endpoint(n, v6).Addr.Addr())
 		}
-		targets := []netip.AddrPort{netip.AddrPortFrom(addr(v6, "192.0.2.", "2001:db8:9::", 200), 80)}
+		targets := []netip.AddrPort{netip.AddrPortFrom(servicestest.Addr(v6, "192.0.2.", "2001:db8:9::", 200), 80)}
 		seen := map[string]bool{}
-		for _, k := range sortedKeys(want.Ports) {
+		for _, k := range slices.SortedFunc(maps.Keys(want.Ports), compareKeys) {
 			sp := want.Ports[k]
 			if k.Family == services.IPv6 != v6 {
 				continue
@@ -95,12 +97,12 @@ func genPacket(want services.Snapshot, v6 bool) *rapid.Generator[fake.Packet] {
 
 // The rules of the layouts for one Service with everything, as a reader meets them.
 func TestRulesOfOneService(t *testing.T) {
-	sp := manyServices(1, 3).Ports
+	sp := servicestest.Many(1, 3).Ports
 	for _, p := range sp {
 		p.NodePort = 30080
 		for threshold, want := range map[int]string{1000: kubeProxyRules, 0: compactRules} {
 			w := newWorld(t, t.TempDir(), threshold)
-			mustSync(t, w, services.Snapshot{Node: testNode, Full: true, Ports: sp})
+			mustSync(t, w, services.Snapshot{Node: servicestest.Facts, Full: true, Ports: sp})
 			var got []string
 			for line := range strings.Lines(w.v4.Text()) {
 				if line = strings.TrimSpace(line); strings.HasPrefix(line, "-A KUBE-") && strings.Contains(line, portHash(p.Key)) ||

@@ -11,27 +11,8 @@ import (
 	"proxylab/proxiers/xtables"
 )
 
-// saves is all rules of the node, without counters and comments of the tools.
-func (n *node) saves() string {
-	var out strings.Builder
-	for _, tool := range []string{"iptables-legacy-save", "ip6tables-legacy-save", "iptables-nft-save", "ip6tables-nft-save"} {
-		out.WriteString(tool + "\n")
-		for line := range strings.Lines(n.MustExec(bed.Node, tool)) {
-			if strings.HasPrefix(line, ":") {
-				line, _, _ = strings.Cut(line, " [")
-				line += "\n"
-			}
-			if !strings.HasPrefix(line, "#") {
-				out.WriteString(line)
-			}
-		}
-	}
-	return out.String()
-}
-
 func (n *node) tool(suffix string) string {
-	backend, _, _ := strings.Cut(n.variant, "/")
-	return xtables.Command(services.IPv4, backend, suffix)
+	return xtables.Command(services.IPv4, backendOf(n.variant), suffix)
 }
 
 const foreign = `*nat
@@ -52,39 +33,39 @@ COMMIT
 
 // What others have is there after any sync and after the clean-up; of ours nothing is.
 func TestCleanupLeavesTheNodeAsItWas(t *testing.T) {
-	eachVariant(t, func(n *node) {
+	eachOf(t, backends, func(n *node) {
 		if _, err := n.Exec(bed.Node, foreign, n.tool("restore"), "--noflush"); err != nil {
 			t.Fatal(err)
 		}
 		localnet := func() string { return n.MustExec(bed.Node, "sysctl", "-n", "net.ipv4.conf.all.route_localnet") }
 		// A first clean-up makes tables come up that stay, empty, as long as the namespace.
-		n.sync()
-		if err := n.proxier.Cleanup(context.Background()); err != nil {
+		n.Sync()
+		if err := n.Running.Cleanup(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		// The hint says that a kubelet is there, which shares KUBE-FIREWALL: it stays.
-		n.last = services.Snapshot{}
-		before := n.saves()
+		n.Last = services.Snapshot{}
+		before := n.IptablesRules()
 		if !strings.Contains(before, "KUBE-FIREWALL") || strings.Contains(before, chainServices+" -") {
 			t.Fatalf("%s: %s", n.variant, before)
 		}
-		n.sync(n.with(web("local1", "remote1"), bed.NodePort(30080), bed.Affinity(1e9)), dns())
+		n.Sync(with(web("local1", "remote1"), bed.NodePort(30080), bed.Affinity(1e9)), dns())
 		if localnet() != "1\n" {
 			t.Errorf("%s: route_localnet is off", n.variant)
 		}
-		if err := n.proxier.Cleanup(context.Background()); err != nil {
+		if err := n.Running.Cleanup(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		after := n.saves()
+		after := n.IptablesRules()
 		if !sameLines(before, after) {
 			t.Errorf("%s: before:\n%s\nafter:\n%s", n.variant, before, after)
 		}
 		if localnet() != "0\n" {
 			t.Errorf("%s: route_localnet is on", n.variant)
 		}
-		n.last = services.Snapshot{}
-		n.sync(web("local1"))
-		n.only("after all that", n.tcp(bed.Client, vip(1, false), 1), "local1")
+		n.Last = services.Snapshot{}
+		n.Sync(web("local1"))
+		n.Only("after all that", n.TCP(bed.Client, vip(1, false), 1), "local1")
 	})
 }
 
@@ -92,16 +73,16 @@ func sameLines(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSp
 
 // A chain of ours that a foreign chain needs stays, and does not keep the rest from going.
 func TestCleanupKeepsWhatForeignChainsNeed(t *testing.T) {
-	eachVariant(t, func(n *node) {
-		n.sync(web("local1"))
+	eachOf(t, backends, func(n *node) {
+		n.Sync(web("local1"))
 		input := "*nat\n:CNI-HOSTPORT-SETMARK - [0:0]\n-A CNI-HOSTPORT-SETMARK -j KUBE-MARK-MASQ\nCOMMIT\n"
 		if _, err := n.Exec(bed.Node, input, n.tool("restore"), "--noflush"); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.proxier.Cleanup(context.Background()); err != nil {
+		if err := n.Running.Cleanup(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		left := n.saves()
+		left := n.IptablesRules()
 		if !strings.Contains(left, "-A KUBE-MARK-MASQ -j MARK") || strings.Contains(left, "KUBE-SERVICES") ||
 			strings.Contains(left, "KUBE-FIREWALL") {
 			t.Errorf("%s: left:\n%s", n.variant, left)
@@ -111,18 +92,18 @@ func TestCleanupKeepsWhatForeignChainsNeed(t *testing.T) {
 
 // What kube-proxy and older versions leave behind goes too, in the back end that is not in use as well.
 func TestCleanupOfTheOtherBackend(t *testing.T) {
-	eachVariant(t, func(n *node) {
+	eachOf(t, backends, func(n *node) {
 		other := map[string]string{"legacy": "nft", "nft": "legacy"}[strings.Split(n.variant, "/")[0]]
 		input := "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n" +
 			"-A OUTPUT -m comment --comment \"old words\" -j KUBE-SERVICES\n-A KUBE-SERVICES -j KUBE-SVC-AAAAAAAAAAAAAAAA\nCOMMIT\n"
 		if _, err := n.Exec(bed.Node, input, xtables.Command(services.IPv4, other, "restore"), "--noflush"); err != nil {
 			t.Fatal(err)
 		}
-		n.sync(web("local1"))
-		if err := n.proxier.Cleanup(context.Background()); err != nil {
+		n.Sync(web("local1"))
+		if err := n.Running.Cleanup(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if left := n.saves(); strings.Contains(left, "KUBE-") {
+		if left := n.IptablesRules(); strings.Contains(left, "KUBE-") {
 			t.Errorf("%s: left:\n%s", n.variant, left)
 		}
 	})
@@ -130,25 +111,25 @@ func TestCleanupOfTheOtherBackend(t *testing.T) {
 
 // Somebody flushes a table: the next full pass puts everything back.
 func TestFlushIsRepaired(t *testing.T) {
-	eachVariant(t, func(n *node) {
-		n.sync(web("local1"), dns())
+	eachOf(t, backends, func(n *node) {
+		n.Sync(web("local1"), dns())
 		for _, table := range []string{"nat", "filter"} {
-			before := n.saves()
+			before := n.IptablesRules()
 			n.MustExec(bed.Node, n.tool(""), "-t", table, "-F")
 			n.MustExec(bed.Node, n.tool(""), "-t", table, "-X")
-			want := n.last
+			want := n.Last
 			want.Full, want.Changed = true, nil
-			if r, err := n.proxier.Sync(context.Background(), want); err != nil || !r.Full {
+			if r, err := n.Running.Sync(context.Background(), want); err != nil || !r.Full {
 				t.Fatalf("%s: %+v, %v", n.variant, r, err)
 			}
-			if after := n.saves(); before != after {
+			if after := n.IptablesRules(); before != after {
 				t.Errorf("%s: before:\n%s\nafter:\n%s", n.variant, before, after)
 			}
-			if r, err := n.proxier.Sync(context.Background(), want); err != nil || r.Full {
+			if r, err := n.Running.Sync(context.Background(), want); err != nil || r.Full {
 				t.Errorf("%s: nothing was wrong, yet: %+v, %v", n.variant, r, err)
 			}
 		}
-		n.only("repaired", n.tcp(bed.Client, vip(1, false), 1), "local1")
+		n.Only("repaired", n.TCP(bed.Client, vip(1, false), 1), "local1")
 	})
 }
 
@@ -157,10 +138,9 @@ func TestLockIsHeld(t *testing.T) {
 	if _, err := exec.LookPath("flock"); err != nil {
 		t.Skip("needs flock (package util-linux)")
 	}
-	b := bed.New(t)
-	n := &node{Bed: b, t: t, variant: "legacy"}
-	n.start()
-	n.sync(web("local1"))
+	t.Parallel()
+	n := newNode(t, legacy)
+	n.Sync(web("local1"))
 	var holder *exec.Cmd
 	err := n.RunInNode(func() error {
 		holder = exec.Command("flock", "/run/xtables.lock", "sh", "-c", "echo held; exec cat")
@@ -177,18 +157,18 @@ func TestLockIsHeld(t *testing.T) {
 	if _, err := stdout.Read(make([]byte, 16)); err != nil {
 		t.Fatal(err)
 	}
-	want := n.Next(n.last, web("local2"))
-	if _, err := n.proxier.Sync(context.Background(), want); err == nil || !strings.Contains(err.Error(), "xtables lock") {
+	want := n.Next(n.Last, web("local2"))
+	if _, err := n.Running.Sync(context.Background(), want); err == nil || !strings.Contains(err.Error(), "xtables lock") {
 		t.Errorf("with the lock held: %v", err)
 	}
-	n.only("meanwhile", n.tcp(bed.Client, vip(1, false), 1), "local1")
+	n.Only("meanwhile", n.TCP(bed.Client, vip(1, false), 1), "local1")
 	stdin.Close()
 	if err := holder.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	want.Full = true
-	if _, err := n.proxier.Sync(context.Background(), want); err != nil {
+	if _, err := n.Running.Sync(context.Background(), want); err != nil {
 		t.Fatal(err)
 	}
-	n.only("then", n.tcp(bed.Client, vip(1, false), 1), "local2")
+	n.Only("then", n.TCP(bed.Client, vip(1, false), 1), "local2")
 }

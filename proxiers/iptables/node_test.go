@@ -2,36 +2,36 @@ package iptables
 
 import (
 	"log/slog"
-	"net/netip"
 	"os"
+	"strings"
 	"testing"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"proxylab/proxiers/conformance/bed"
 	"proxylab/proxiers/runner"
-	"proxylab/proxiers/services"
+	"proxylab/proxiers/services/servicestest"
 	"proxylab/proxiers/xtables"
 )
 
-// The tests in this and the following files are about what packets meet in a real kernel, with both back ends and both
-// layouts.
-var variants = []string{"legacy", "nft", "legacy/compact", "nft/compact"}
+// The tests in this and the following files are about what packets meet in a real kernel. Rules are the same text for both
+// back ends, the kernel is asked whether it holds the same (TestKernelHoldsWhatTheFakeHolds), and the rows of conformance
+// send packets through kube-proxy's layout: so most tests of packets run with one variant, of the compact layout.
+var variants = []string{legacy, nft, legacyCompact, nftCompact}
+
+const legacy, nft, legacyCompact, nftCompact = "legacy", "nft", "legacy/compact", "nft/compact"
+
+// each back end once, each layout once.
+var backends = []string{legacy, nftCompact}
 
 func TestMain(m *testing.M) {
 	factories := map[string]bed.Factory{}
 	for _, v := range variants {
 		factories[v] = func(log *slog.Logger) (runner.Proxier, error) {
-			backend, compact := v, false
-			if n := len(v) - len("/compact"); n > 0 {
-				backend, compact = v[:n], true
-			}
+			backend, layout, _ := strings.Cut(v, "/")
 			p, err := New(Options{Backend: backend, Log: log})
 			if err != nil {
 				return nil, err
 			}
-			if compact {
+			if layout == "compact" {
 				for _, f := range p.families {
 					f.threshold = 0
 				}
@@ -50,99 +50,36 @@ func TestMain(m *testing.M) {
 
 // node is a bed with a proxier of one variant on node1.
 type node struct {
-	*bed.Bed
+	*bed.Host
 	t       *testing.T
 	variant string
-	proxier *bed.Proxier
-	last    services.Snapshot
 }
 
-func eachVariant(t *testing.T, f func(*node)) {
+func newNode(t *testing.T, variant string, options ...bed.Option) *node {
+	t.Helper()
+	return &node{Host: bed.NewHost(t, variant, options...), t: t, variant: variant}
+}
+
+// in runs a test with one variant.
+func in(t *testing.T, variant string, f func(*node)) {
+	t.Parallel() // most of the time is waiting for what must not come
+	f(newNode(t, variant))
+}
+
+// eachOf runs a test with several variants.
+func eachOf(t *testing.T, variants []string, f func(*node)) {
 	for _, v := range variants {
-		t.Run(v, func(t *testing.T) {
-			t.Parallel() // most of the time is waiting for what must not come
-			b := bed.New(t)
-			b.Timeout = time.Second
-			n := &node{Bed: b, t: t, variant: v}
-			n.start()
-			f(n)
-		})
+		t.Run(v, func(t *testing.T) { in(t, v, f) })
 	}
 }
 
-// start starts the proxier, again where it was stopped. The first sync is a full one.
-func (n *node) start() {
-	n.t.Helper()
-	n.proxier = n.Proxier(n.variant)
-	n.last = services.Snapshot{}
-}
-
-// sync makes the node serve the list: the first time by a full pass, later by a partial one.
-func (n *node) sync(list ...bed.Service) runner.SyncReport {
-	n.t.Helper()
-	return n.SyncTo(n.proxier, &n.last, list...)
-}
-
-var both = []bool{false, true}
-
-func vip(i byte, v6 bool) netip.AddrPort { return netip.AddrPortFrom(bed.VIP(i, v6), 80) }
-
-// tcp dials often enough to meet every one of a handful of endpoints and returns how often each answered.
-func (n *node) tcp(place string, to netip.AddrPort, times int) map[string]int {
-	n.t.Helper()
-	got := map[string]int{}
-	for range times {
-		a, err := n.DialTCP(place, to)
-		if err != nil {
-			got[bed.Kind(err)]++
-		} else {
-			got[a.Pod]++
-		}
-	}
-	return got
-}
-
-func (n *node) udp(place string, to netip.AddrPort, times int) map[string]int {
-	n.t.Helper()
-	got := map[string]int{}
-	for range times {
-		a, err := n.DialUDP(place, to, 0)
-		if err != nil {
-			got[bed.Kind(err)]++
-		} else {
-			got[a.Pod]++
-		}
-	}
-	return got
-}
-
-// only fails unless the answers came from exactly these.
-func (n *node) only(what string, got map[string]int, want ...string) {
-	n.t.Helper()
-	ok := len(got) == len(want)
-	for _, w := range want {
-		ok = ok && got[w] > 0
-	}
-	if !ok {
-		n.t.Errorf("%s: answers %v, want some from each of %v and no others", what, got, want)
-	}
-}
-
-func web(pods ...string) bed.Service {
-	return bed.Service{Name: "web", Port: "http", IP: bed.VIPs(1), Pods: pods}
-}
-
-func dns(pods ...string) bed.Service {
-	return bed.Service{Name: "dns", Port: "dns", IP: bed.VIPs(2), Protocol: corev1.ProtocolUDP, Pods: pods}
-}
-
-func (n *node) with(s bed.Service, edits ...func(*services.ServicePort)) bed.Service {
-	s.Edit = bed.Edits(edits...)
-	return s
-}
-
-func external(i int, v6 bool) netip.Addr { return addr(v6, "203.0.113.", "2001:db8::", i) }
-
-func ofFamily(f func(p *services.ServicePort, v6 bool)) func(*services.ServicePort) {
-	return func(p *services.ServicePort) { f(p, p.Family == services.IPv6) }
-}
+var (
+	both           = bed.Both
+	web, dns, with = bed.Web, bed.DNS, bed.With
+	ofFamily, vip  = bed.OfFamily, bed.At
+	externalLocal  = bed.ExternalLocal
+	internalLocal  = bed.InternalLocal
+	external       = servicestest.External
+	backendOf      = func(variant string) string { backend, _, _ := strings.Cut(variant, "/"); return backend }
+	ports          = servicestest.Ports{Apart: true}
+)

@@ -1,28 +1,24 @@
 package iptables
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"syscall"
 	"testing"
 	"time"
 
 	"proxylab/proxiers/conformance/bed"
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/services/servicestest"
 )
 
-// Enough connections that missing one of four endpoints by chance does not happen: (3/4)^150 is 2e-19.
-const many = 150
-
 func TestClusterIP(t *testing.T) {
-	eachVariant(t, func(n *node) {
+	in(t, legacyCompact, func(n *node) {
 		all := []string{"local1", "local2", "remote1", "remote2"}
-		n.sync(web(all...), dns(all...))
+		n.Sync(web(all...), dns(all...))
 		for _, v6 := range both {
 			for _, from := range []string{bed.Client, bed.Node, bed.Outside} {
-				n.only("TCP from "+from, n.tcp(from, vip(1, v6), many), all...)
-				n.only("UDP from "+from, n.udp(from, vip(2, v6), many), all...)
+				n.Only("TCP from "+from, n.TCP(from, vip(1, v6), bed.OfFour), all...)
+				n.Only("UDP from "+from, n.UDP(from, vip(2, v6), bed.OfFour), all...)
 			}
 			a, err := n.DialTCP(bed.Client, vip(1, v6))
 			if client := n.Pod(bed.Client).Addr(v6); err != nil || a.Client.Addr() != client {
@@ -37,17 +33,17 @@ func TestClusterIP(t *testing.T) {
 }
 
 func TestHairpin(t *testing.T) {
-	eachVariant(t, func(n *node) {
-		n.sync(web("local1"), dns("local1"))
+	in(t, nftCompact, func(n *node) {
+		n.Sync(web("local1"), dns("local1"))
 		for _, v6 := range both {
 			a, err := n.DialTCP("local1", vip(1, v6))
 			if err != nil || a.Pod != "local1" || a.Client.Addr() == n.Pod("local1").Addr(v6) {
 				t.Errorf("%s: %+v, %v", n.variant, a, err)
 			}
-			n.only("UDP to itself", n.udp("local1", vip(2, v6), 1), "local1")
+			n.Only("UDP to itself", n.UDP("local1", vip(2, v6), 1), "local1")
 		}
 		// With others behind the Service a pod's address is kept when it meets one of them.
-		n.sync(web("local1", "local2"), dns())
+		n.Sync(web("local1", "local2"), dns())
 		for range 20 {
 			a, err := n.DialTCP("local1", vip(1, false))
 			kept := a.Client.Addr() == n.Pod("local1").V4
@@ -59,64 +55,54 @@ func TestHairpin(t *testing.T) {
 }
 
 func TestNodePort(t *testing.T) {
-	eachVariant(t, func(n *node) {
-		n.sync(n.with(web("local1", "remote1"), bed.NodePort(30080)), n.with(dns("local1", "remote1"), bed.NodePort(30053)))
+	in(t, nftCompact, func(n *node) {
+		n.Sync(with(web("local1", "remote1"), bed.NodePort(30080)), with(dns("local1", "remote1"), bed.NodePort(30053)))
 		for _, v6 := range both {
 			to := bed.NodeAddr(1, v6)
 			for _, from := range []string{bed.Outside, bed.Client, bed.Node, bed.Node2} {
-				n.only("TCP from "+from, n.tcp(from, netip.AddrPortFrom(to, 30080), many), "local1", "remote1")
-				n.only("UDP from "+from, n.udp(from, netip.AddrPortFrom(to, 30053), many), "local1", "remote1")
+				n.Only("TCP from "+from, n.TCP(from, netip.AddrPortFrom(to, 30080), bed.OfTwo), "local1", "remote1")
+				n.Only("UDP from "+from, n.UDP(from, netip.AddrPortFrom(to, 30053), bed.OfTwo), "local1", "remote1")
 			}
 			// Any local address will do: here the pods' gateway.
-			gateway := netip.AddrPortFrom(addr(v6, "10.244.1.", "fd00:10:244:1::", 1), 30080)
-			n.only("gateway", n.tcp(bed.Client, gateway, many), "local1", "remote1")
+			gateway := netip.AddrPortFrom(servicestest.Addr(v6, "10.244.1.", "fd00:10:244:1::", 1), 30080)
+			n.Only("gateway", n.TCP(bed.Client, gateway, bed.OfTwo), "local1", "remote1")
 		}
-		n.only("loopback", n.tcp(bed.Node, netip.MustParseAddrPort("127.0.0.1:30080"), many), "local1", "remote1")
-		n.only("IPv6 loopback", n.tcp(bed.Node, netip.MustParseAddrPort("[::1]:30080"), 1), bed.KindRefused)
+		n.Only("loopback", n.TCP(bed.Node, netip.MustParseAddrPort("127.0.0.1:30080"), bed.OfTwo), "local1", "remote1")
+		n.Only("IPv6 loopback", n.TCP(bed.Node, netip.MustParseAddrPort("[::1]:30080"), 1), bed.KindRefused)
 	})
 }
 
 func TestNoEndpointsAreRefused(t *testing.T) {
-	eachVariant(t, func(n *node) {
+	in(t, legacyCompact, func(n *node) {
 		vips := ofFamily(func(p *services.ServicePort, v6 bool) { p.ExternalIPs = []netip.Addr{external(1, v6)} })
 		for range 2 { // from the start, and again after there were some
-			n.sync(n.with(web(), bed.NodePort(30080), vips), n.with(dns(), bed.NodePort(30053)))
+			n.Sync(with(web(), bed.NodePort(30080), vips), with(dns(), bed.NodePort(30053)))
 			for _, v6 := range both {
 				node := bed.NodeAddr(1, v6)
 				for _, from := range []string{bed.Client, bed.Node, bed.Outside} {
-					n.only("TCP from "+from, n.tcp(from, vip(1, v6), 1), bed.KindRefused)
-					n.refusesUDP(from, vip(2, v6))
-					n.only("node port from "+from, n.tcp(from, netip.AddrPortFrom(node, 30080), 1), bed.KindRefused)
+					n.Only("TCP from "+from, n.TCP(from, vip(1, v6), 1), bed.KindRefused)
+					n.RefusesUDP(from, vip(2, v6))
+					n.Only("node port from "+from, n.TCP(from, netip.AddrPortFrom(node, 30080), 1), bed.KindRefused)
 				}
-				n.only("external IP", n.tcp(bed.Outside, netip.AddrPortFrom(external(1, v6), 80), 1), bed.KindRefused)
+				n.Only("external IP", n.TCP(bed.Outside, bed.External(1, v6), 1), bed.KindRefused)
 			}
-			n.sync(n.with(web("local1"), bed.NodePort(30080)), n.with(dns("local1"), bed.NodePort(30053)))
-			n.only("with one", n.tcp(bed.Client, vip(1, false), 1), "local1")
+			n.Sync(with(web("local1"), bed.NodePort(30080)), with(dns("local1"), bed.NodePort(30053)))
+			n.Only("with one", n.TCP(bed.Client, vip(1, false), 1), "local1")
 		}
 	})
 }
 
-// refusesUDP: on the node itself a datagram that is rejected is an error of the sending, EPERM.
-func (n *node) refusesUDP(from string, to netip.AddrPort) {
-	n.t.Helper()
-	_, err := n.DialUDP(from, to, 0)
-	rejected := from == bed.Node && errors.Is(err, syscall.EPERM)
-	if bed.Kind(err) != bed.KindRefused && !rejected {
-		n.t.Errorf("UDP from %s to %s: %v", from, to, err)
-	}
-}
-
 func TestAffinity(t *testing.T) {
-	eachVariant(t, func(n *node) {
+	in(t, nftCompact, func(n *node) {
 		all := []string{"local1", "local2", "remote1", "remote2"}
-		n.sync(n.with(web(all...), bed.Affinity(time.Hour)))
+		n.Sync(with(web(all...), bed.Affinity(time.Hour)))
 		for _, v6 := range both {
-			first := n.tcp(bed.Client, vip(1, v6), 20)
+			first := n.TCP(bed.Client, vip(1, v6), 20)
 			if len(first) != 1 {
 				t.Errorf("%s: one client met %v", n.variant, first)
 			}
-			n.sync(n.with(web(all...), bed.Affinity(time.Hour)), dns("local1"))
-			if again := n.tcp(bed.Client, vip(1, v6), 20); fmt.Sprint(first) != fmt.Sprint(again) {
+			n.Sync(with(web(all...), bed.Affinity(time.Hour)), dns("local1"))
+			if again := n.TCP(bed.Client, vip(1, v6), 20); fmt.Sprint(first) != fmt.Sprint(again) {
 				t.Errorf("%s: after another Service's sync the client met %v, before %v", n.variant, again, first)
 			}
 			var rest []string
@@ -125,23 +111,23 @@ func TestAffinity(t *testing.T) {
 					rest = append(rest, pod)
 				}
 			}
-			n.sync(n.with(web(rest...), bed.Affinity(time.Hour)))
-			if moved := n.tcp(bed.Client, vip(1, v6), 20); len(moved) != 1 || moved[bed.KindTimeout] > 0 {
+			n.Sync(with(web(rest...), bed.Affinity(time.Hour)))
+			if moved := n.TCP(bed.Client, vip(1, v6), 20); len(moved) != 1 || moved[bed.KindTimeout] > 0 {
 				t.Errorf("%s: without its endpoint the client met %v", n.variant, moved)
 			}
-			n.sync(web(all...))
-			n.only("without affinity", n.tcp(bed.Client, vip(1, v6), many), all...)
-			n.sync(n.with(web(all...), bed.Affinity(time.Hour)))
+			n.Sync(web(all...))
+			n.Only("without affinity", n.TCP(bed.Client, vip(1, v6), bed.OfFour), all...)
+			n.Sync(with(web(all...), bed.Affinity(time.Hour)))
 		}
 	})
 }
 
 func TestAffinityEnds(t *testing.T) {
-	eachVariant(t, func(n *node) {
-		n.sync(n.with(web("local1", "local2", "remote1"), bed.Affinity(time.Second)))
+	in(t, legacyCompact, func(n *node) {
+		n.Sync(with(web("local1", "local2", "remote1"), bed.Affinity(time.Second)))
 		got := map[string]int{}
 		for range 20 {
-			for pod, c := range n.tcp(bed.Client, vip(1, false), 1) {
+			for pod, c := range n.TCP(bed.Client, vip(1, false), 1) {
 				got[pod] += c
 			}
 			if len(got) > 1 {

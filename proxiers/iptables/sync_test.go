@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/services/servicestest"
 	"proxylab/proxiers/xtables/fake"
 )
 
@@ -89,6 +90,7 @@ func canonical(text string) string {
 
 // Whatever the history, failed restores among it, the tables end up as if they had been written from scratch.
 func TestIncrementalEqualsFromScratch(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		threshold := rapid.SampledFrom([]int{0, 6, 1000}).Draw(t, "threshold")
@@ -98,11 +100,11 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 		fault := fake.NoFault
 		w.v4.Fault = func([]byte) fake.Fault { return fault }
 		w.v6.Fault = w.v4.Fault
-		want := services.Snapshot{Node: testNode, Full: true}
+		want := services.Snapshot{Node: servicestest.Facts, Full: true}
 		unsynced := map[services.Key]struct{}{}
 		for range rapid.IntRange(1, 8).Draw(t, "steps") {
 			full := want.Full || rapid.IntRange(0, 4).Draw(t, "full") == 0
-			want = genChange(t, want)
+			want = ports.Change(t, want)
 			want.Full = full
 			for k := range unsynced {
 				want.Changed[k] = struct{}{}
@@ -166,12 +168,13 @@ func mustSync(t *testing.T, w *world, want services.Snapshot) {
 // One endpoint of one among 10,000 Services is a handful of lines, without listing anything and without touching the
 // filter table, in both layouts.
 func TestPartialSyncWritesOnlyTheDifference(t *testing.T) {
-	for _, threshold := range []int{LargeThreshold, 1 << 30} {
+	t.Parallel()
+	for threshold, count := range map[int]int{LargeThreshold: 10_000, 1 << 30: 1000} {
 		w := newWorld(t, t.TempDir(), threshold)
-		want := manyServices(10_000, 4)
+		want := servicestest.Many(count, 4)
 		mustSync(t, w, want)
 		restores, saves := len(w.v4.Inputs()), w.v4.Saves()
-		next := replaceEndpoint(want, 3)
+		next := servicestest.ReplaceEndpoint(want, 3)
 		mustSync(t, w, next)
 		inputs := w.v4.Inputs()[restores:]
 		if len(inputs) != 1 {
@@ -192,9 +195,9 @@ func TestPartialSyncWritesOnlyTheDifference(t *testing.T) {
 
 func TestAddedServiceIsInsertedBeforeTheTail(t *testing.T) {
 	w := newWorld(t, t.TempDir(), 1000)
-	want := manyServices(100, 2)
+	want := servicestest.Many(100, 2)
 	mustSync(t, w, want)
-	next := manyServices(101, 2)
+	next := servicestest.Many(101, 2)
 	next.Full = false
 	for k := range next.Ports {
 		if want.Ports[k] == nil {
@@ -230,7 +233,7 @@ func TestFullPassRepairs(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t, t.TempDir(), 1000)
-			want := manyServices(20, 2)
+			want := servicestest.Many(20, 2)
 			mustSync(t, w, want)
 			before := w.text()
 			if harm == "" {
@@ -255,11 +258,11 @@ func TestFullPassRepairs(t *testing.T) {
 
 func TestStaleChainsOfAnEarlierProcessGo(t *testing.T) {
 	w := newWorld(t, t.TempDir(), 1000)
-	mustSync(t, w, manyServices(20, 2))
+	mustSync(t, w, servicestest.Many(20, 2))
 	w.restart(1000)
-	mustSync(t, w, manyServices(3, 2))
+	mustSync(t, w, servicestest.Many(3, 2))
 	fresh := newWorld(t, t.TempDir(), 1000)
-	mustSync(t, fresh, manyServices(3, 2))
+	mustSync(t, fresh, servicestest.Many(3, 2))
 	if w.text() != fresh.text() {
 		t.Errorf("left over:\n%s", w.text())
 	}
@@ -267,7 +270,7 @@ func TestStaleChainsOfAnEarlierProcessGo(t *testing.T) {
 
 func TestLoopbackNodePorts(t *testing.T) {
 	w := newWorld(t, t.TempDir(), 1000)
-	want := manyServices(2, 1)
+	want := servicestest.Many(2, 1)
 	mustSync(t, w, want)
 	if w.sys.on(sysctlRouteLocalnet) {
 		t.Error("route_localnet is on without a node port")

@@ -12,6 +12,7 @@ import (
 // Random objects of the API, through the tracker, by increments and with failing restores and crashes in between: the
 // tables end up as if they had been written from scratch for what there is then.
 func TestTrackedChangesEqualFromScratch(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		threshold := rapid.SampledFrom([]int{0, 6, 1000}).Draw(t, "threshold")

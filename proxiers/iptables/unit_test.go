@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/services/servicestest"
 	"proxylab/proxiers/xtables"
 	"proxylab/proxiers/xtables/fake"
 )
@@ -52,11 +53,11 @@ func TestWatch(t *testing.T) {
 // A restore that fails in the middle keeps nothing from converging, and the error has the line.
 func TestFailedRestore(t *testing.T) {
 	w := newWorld(t, t.TempDir(), 1000)
-	want := manyServices(5, 2)
+	want := servicestest.Many(5, 2)
 	mustSync(t, w, want)
 	fault := fake.FailBetween(1)
 	w.v4.Fault = func([]byte) fake.Fault { return fault }
-	next := replaceEndpoint(want, 1)
+	next := servicestest.ReplaceEndpoint(want, 1)
 	next.Node.PodCIDRs = nil // both tables have something to write
 	if _, err := w.Sync(context.Background(), next); err != nil {
 		var e *xtables.RestoreError
@@ -67,7 +68,7 @@ func TestFailedRestore(t *testing.T) {
 	flows := w.flows.calls
 	fault = fake.FailBefore
 	next.Full = true
-	if _, err := w.Sync(context.Background(), replaceEndpoint(next, 2)); err == nil {
+	if _, err := w.Sync(context.Background(), servicestest.ReplaceEndpoint(next, 2)); err == nil {
 		t.Error("no error")
 	}
 	if w.flows.calls != flows {
@@ -84,7 +85,7 @@ func TestFailedRestore(t *testing.T) {
 
 func TestFamiliesAreCounted(t *testing.T) {
 	w := newWorld(t, t.TempDir(), 1000)
-	r, err := w.Sync(context.Background(), services.Snapshot{Node: testNode, Full: true})
+	r, err := w.Sync(context.Background(), services.Snapshot{Node: servicestest.Facts, Full: true})
 	if err != nil {
 		t.Fatal(err)
 	}

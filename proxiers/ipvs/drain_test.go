@@ -14,7 +14,7 @@ import (
 // server is back at once when its endpoint is.
 func TestDraining(t *testing.T) {
 	eachBackend(t, func(n *node) {
-		n.sync(web("local1", "remote1"))
+		n.Sync(web("local1", "remote1"))
 		var open *bed.TCP
 		for open == nil || open.Pod != "remote1" {
 			c, err := n.OpenTCP(bed.From{Place: bed.Client}, vip(1, false))
@@ -39,25 +39,25 @@ func TestDraining(t *testing.T) {
 			}
 			used.Port++
 		}
-		n.sync(web("local1"))
+		n.Sync(web("local1"))
 		if err := open.Echo("still here"); err != nil {
 			t.Errorf("a connection to a server that drains: %v", err)
 		}
-		n.only("new ones", n.tcp(bed.Client, vip(1, false), 4), "local1")
+		n.Only("new ones", n.TCP(bed.Client, vip(1, false), 4), "local1")
 		for range 3 {
 			a, err := n.DialTCPFrom(used, vip(1, false))
 			if err == nil && a.Pod != "local1" || err != nil && bed.Kind(err) != bed.KindBusyPort {
 				t.Errorf("from port %d, which was used with the server that drains: %+v, %v", used.Port, a, err)
 			}
 		}
-		n.sync(web("local1", "remote1"))
-		n.only("back", n.tcp(bed.Client, vip(1, false), 4), "local1", "remote1")
+		n.Sync(web("local1", "remote1"))
+		n.Only("back", n.TCP(bed.Client, vip(1, false), 4), "local1", "remote1")
 		if err := open.Echo("and now"); err != nil {
 			t.Errorf("a connection to a server that came back: %v", err)
 		}
-		n.sync(web())
-		n.only("none left", n.tcp(bed.Client, vip(1, false), 1), bed.KindRefused)
-		n.only("none left, from the node", n.tcp(bed.Node, vip(1, false), 1), bed.KindRefused)
+		n.Sync(web())
+		n.Only("none left", n.TCP(bed.Client, vip(1, false), 1), bed.KindRefused)
+		n.Only("none left, from the node", n.TCP(bed.Node, vip(1, false), 1), bed.KindRefused)
 		if err := open.Echo("to the end"); err != nil {
 			t.Errorf("a connection to the last server, which drains: %v", err)
 		}
@@ -67,7 +67,7 @@ func TestDraining(t *testing.T) {
 // Over a restart connections go on, weights come back to 1, and what was to go still goes.
 func TestRestart(t *testing.T) {
 	n := newNode(t, "legacy")
-	n.sync(web("local1", "remote1"), dns("local1", "remote1"))
+	n.Sync(web("local1", "remote1"), dns("local1", "remote1"))
 	flow, err := n.OpenUDP(bed.From{Place: bed.Client}, vip(2, false))
 	if err != nil {
 		t.Fatal(err)
@@ -82,14 +82,14 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Close()
-	n.sync(web(), dns("local1", "remote1")) // all weights 0
-	n.proxier.Kill()
-	n.start()
-	n.sync(web("local1", "remote1"), dns("local1", "remote1"))
+	n.Sync(web(), dns("local1", "remote1")) // all weights 0
+	n.Running.Kill()
+	n.Start()
+	n.Sync(web("local1", "remote1"), dns("local1", "remote1"))
 	if err := open.Echo("over a restart"); err != nil {
 		t.Error(err)
 	}
-	n.only("after the restart", n.tcp(bed.Client, vip(1, false), 4), "local1", "remote1")
+	n.Only("after the restart", n.TCP(bed.Client, vip(1, false), 4), "local1", "remote1")
 	if after, err := flow.Ask(); err != nil || after.Pod != before.Pod {
 		t.Errorf("a UDP flow was with %s, then %s, %v", before.Pod, after.Pod, err)
 	}
@@ -98,7 +98,7 @@ func TestRestart(t *testing.T) {
 // A UDP flow moves at the sync that removes its endpoint, and is refused when there is none.
 func TestUDPFlowsMove(t *testing.T) {
 	n := newNode(t, "legacy")
-	n.sync(dns("local1", "remote1"))
+	n.Sync(dns("local1", "remote1"))
 	for _, v6 := range both {
 		flow, err := n.OpenUDP(bed.From{Place: bed.Client}, vip(2, v6))
 		if err != nil {
@@ -110,22 +110,22 @@ func TestUDPFlowsMove(t *testing.T) {
 			t.Fatal(err)
 		}
 		other := map[string]string{"local1": "remote1", "remote1": "local1"}[first.Pod]
-		n.sync(dns(other))
+		n.Sync(dns(other))
 		if a, err := flow.Ask(); err != nil || a.Pod != other {
 			t.Errorf("the flow is with %s, not %s: %v", a.Pod, other, err)
 		}
-		n.sync(dns())
+		n.Sync(dns())
 		if a, err := flow.Ask(); bed.Kind(err) != bed.KindRefused {
 			t.Errorf("without endpoints: %+v, %v", a, err)
 		}
-		n.sync(dns("local1", "remote1"))
+		n.Sync(dns("local1", "remote1"))
 	}
 }
 
 // A datagram sent before there is a Service does not keep the flow from it.
 func TestSenderBeforeTheService(t *testing.T) {
 	n := newNode(t, "legacy")
-	n.sync(web("local1"))
+	n.Sync(web("local1"))
 	flow, err := n.OpenUDP(bed.From{Place: bed.Client}, vip(2, false))
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestSenderBeforeTheService(t *testing.T) {
 	if a, err := flow.Ask(); err == nil {
 		t.Fatalf("there is no Service, yet: %+v", a)
 	}
-	n.sync(web("local1"), dns("local1"))
+	n.Sync(web("local1"), dns("local1"))
 	if a, err := flow.Ask(); err != nil {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -150,18 +150,18 @@ func TestSchedulers(t *testing.T) {
 	}
 	b := bed.New(t)
 	for _, s := range []string{"wlc", "sh", "mh"} {
-		n := &node{Bed: b, t: t, backend: "scheduler/" + s}
-		n.start()
-		n.sync(web("local1", "remote1"))
+		n := &node{Host: &bed.Host{Bed: b, Name: "scheduler/" + s}, t: t}
+		n.Start()
+		n.Sync(web("local1", "remote1"))
 		if got := n.servers(); !strings.Contains(got, " "+s+" ") {
 			t.Errorf("scheduler %s: %s", s, got)
 		}
-		if got := n.tcp(bed.Client, vip(1, false), 4); got["local1"]+got["remote1"] != 4 {
+		if got := n.TCP(bed.Client, vip(1, false), 4); got["local1"]+got["remote1"] != 4 {
 			t.Errorf("scheduler %s: answers %v", s, got)
 		}
-		n.sync(web("local1"))
-		n.only("with one that drains, "+s, n.tcp(bed.Client, vip(1, false), 4), "local1")
-		n.proxier.Stop()
+		n.Sync(web("local1"))
+		n.Only("with one that drains, "+s, n.TCP(bed.Client, vip(1, false), 4), "local1")
+		n.Running.Stop()
 	}
 }
 
@@ -178,7 +178,7 @@ func TestUnknownScheduler(t *testing.T) {
 
 func TestSCTPServers(t *testing.T) {
 	n := newNode(t, "legacy")
-	n.sync(bed.Service{Name: "sctp", IP: bed.VIPs(6), Protocol: corev1.ProtocolSCTP, ServerPort: 9999,
+	n.Sync(bed.Service{Name: "sctp", IP: bed.VIPs(6), Protocol: corev1.ProtocolSCTP, ServerPort: 9999,
 		Pods: []string{"local1", "remote2"}, Edit: bed.NodePort(30999)})
 	if got := n.servers(); strings.Count(got, "SCTP") < 4 {
 		t.Errorf("%s", got)

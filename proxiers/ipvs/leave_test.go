@@ -15,18 +15,7 @@ import (
 // dump is all that a mode could leave on the node, without counters.
 func (n *node) dump() string {
 	var out strings.Builder
-	for _, tool := range []string{"iptables-legacy-save", "ip6tables-legacy-save", "iptables-nft-save", "ip6tables-nft-save"} {
-		out.WriteString(tool + "\n")
-		for line := range strings.Lines(n.MustExec(bed.Node, tool)) {
-			if strings.HasPrefix(line, ":") {
-				line, _, _ = strings.Cut(line, " [")
-				line += "\n"
-			}
-			if !strings.HasPrefix(line, "#") {
-				out.WriteString(line)
-			}
-		}
-	}
+	out.WriteString(n.IptablesRules())
 	out.WriteString(n.MustExec(bed.Node, "ipset", "save"))
 	out.WriteString(n.MustExec(bed.Node, "ip", "-br", "link"))
 	out.WriteString(n.servers())
@@ -60,13 +49,13 @@ func TestCleanupLeavesTheNodeAsItWas(t *testing.T) {
 	eachBackend(t, func(n *node) {
 		n.keepalived()
 		everything := func() {
-			n.sync(with(web("local1", "remote1"), bed.NodePort(30080), bed.Affinity(1e9)), dns("remote1"))
+			n.Sync(with(web("local1", "remote1"), bed.NodePort(30080), bed.Affinity(1e9)), dns("remote1"))
 		}
-		n.sync() // tables come up that stay, empty, as long as the namespace
+		n.Sync() // tables come up that stay, empty, as long as the namespace
 		clean := func() {
 			t.Helper()
-			n.last = services.Snapshot{}
-			if err := n.proxier.Cleanup(context.Background()); err != nil {
+			n.Last = services.Snapshot{}
+			if err := n.Running.Cleanup(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -81,8 +70,8 @@ func TestCleanupLeavesTheNodeAsItWas(t *testing.T) {
 			t.Errorf("before:\n%s\nafter:\n%s", before, after)
 		}
 		everything()
-		n.only("again", n.udp(bed.Client, vip(2, false), 1), "remote1")
-		n.proxier.Kill()
+		n.Only("again", n.UDP(bed.Client, vip(2, false), 1), "remote1")
+		n.Running.Kill()
 		n.inNode(func() error {
 			left, err := Leftovers(t.Context())
 			all := strings.Join(left, "\n")
@@ -106,35 +95,33 @@ func TestCleanupLeavesTheNodeAsItWas(t *testing.T) {
 
 // Mode iptables is replaced in one transaction and leaves nothing; and back.
 func TestTakeover(t *testing.T) {
-	needIPVS(t)
-	n := &node{Bed: bed.New(t), t: t, backend: "iptables/legacy"}
-	n.start()
+	n := newNode(t, "iptables/legacy")
 	list := []bed.Service{with(web("local1", "remote1"), bed.NodePort(30080)), dns("remote1")}
-	n.sync(list...)
+	n.Sync(list...)
 	open, err := n.OpenTCP(bed.From{Place: bed.Client}, vip(1, false))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer open.Close()
-	n.proxier.Stop()
-	n.backend = "legacy"
-	n.start()
-	n.sync(list...)
+	n.Running.Stop()
+	n.Name = "legacy"
+	n.Start()
+	n.Sync(list...)
 	n.inNode(func() error { return iptables.CleanupExcept(t.Context(), IsSharedChain, slog.Default()) })
 	if err := open.Echo("over the change of mode"); err != nil {
 		t.Error(err)
 	}
-	n.only("by ipvs", n.tcp(bed.Client, vip(1, false), 4), "local1", "remote1")
+	n.Only("by ipvs", n.TCP(bed.Client, vip(1, false), 4), "local1", "remote1")
 	if d := n.dump(); strings.Contains(d, "KUBE-SVC-") || strings.Contains(d, "KUBE-NODEPORTS") || strings.Contains(d, "load balancer firewall") ||
 		!strings.Contains(d, "KUBE-IPVS-FILTER") {
 		t.Errorf("%s", d)
 	}
-	n.proxier.Stop()
-	n.backend = "iptables/legacy"
-	n.start()
-	n.sync(list...)
+	n.Running.Stop()
+	n.Name = "iptables/legacy"
+	n.Start()
+	n.Sync(list...)
 	n.inNode(func() error { return Cleanup(t.Context(), true, slog.Default()) })
-	n.only("by iptables", n.tcp(bed.Client, vip(1, false), 30), "local1", "remote1")
+	n.Only("by iptables", n.TCP(bed.Client, vip(1, false), 30), "local1", "remote1")
 	if d := n.dump(); strings.Contains(d, "kube-ipvs0") || strings.Contains(d, "KUBE-CLUSTER-IP") || strings.Contains(d, "kube-proxy firewall rules") ||
 		strings.Contains(d, "KUBE-IPVS") || strings.Contains(d, "0A600001") || !strings.Contains(d, "KUBE-SVC-") {
 		t.Errorf("%s", d)

@@ -19,6 +19,7 @@ import (
 	"proxylab/proxiers/ipvs/fake"
 	"proxylab/proxiers/ipvs/kernel"
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/services/servicestest"
 )
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -31,17 +32,13 @@ type world struct {
 	clock   time.Time
 }
 
-var testNode = services.Node{Name: "node1",
-	Addresses: []netip.Addr{netip.MustParseAddr("10.10.0.11"), netip.MustParseAddr("fd00:10:10::b")},
-	PodCIDRs:  []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")}}
-
 type noFlows struct{}
 
 func (noFlows) Sync(context.Context, services.Snapshot) (int, error) { return 0, nil }
 
 func newWorld() *world {
 	w := &world{Kernel: fake.New(), clock: time.Unix(1e9, 0)}
-	for _, a := range append([]netip.Addr{netip.MustParseAddr("10.10.0.99")}, testNode.Addresses...) {
+	for _, a := range append([]netip.Addr{netip.MustParseAddr("10.10.0.99")}, servicestest.Facts.Addresses...) {
 		w.Local[a] = "eth0"
 	}
 	if err := w.AddServer(kernel.Server{Key: key("TCP 10.10.0.99:8443"), Scheduler: "wlc"}); err != nil {
@@ -63,74 +60,8 @@ func (w *world) text(draining bool) string {
 	return w.Text(draining) + "\n" + w.v4.Text() + w.v6.Text()
 }
 
-func endpoint(n int, v6 bool) services.Endpoint {
-	e := services.Endpoint{Ready: true, Serving: true, Local: n < 3}
-	node := 2
-	if e.Local {
-		node = 1
-	}
-	text := fmt.Sprintf("10.244.%d.%d:8080", node, 10+n)
-	if v6 {
-		text = fmt.Sprintf("[fd00:10:244:%d::%d]:8080", node, 10+n)
-	}
-	e.Addr = netip.MustParseAddrPort(text)
-	return e
-}
-
-// genPort is a random port of Service number n; some want the same external address and port as others.
-func genPort(n int) *rapid.Generator[*services.ServicePort] {
-	return rapid.Custom(func(t *rapid.T) *services.ServicePort {
-		yes := func(what string) bool { return rapid.Bool().Draw(t, what) }
-		v6 := n%2 == 1
-		sp := &services.ServicePort{Port: 80, ClusterIP: netip.MustParseAddr(fmt.Sprintf("10.96.0.%d", n/4+1))}
-		sp.Key = services.Key{Namespace: "test", Service: fmt.Sprintf("svc%d", n), Port: "p", Family: services.IPv4,
-			Protocol: []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}[n/2%3]}
-		if v6 {
-			sp.Family, sp.ClusterIP = services.IPv6, netip.MustParseAddr(fmt.Sprintf("fd00:10:96::%d", n/4+1))
-		}
-		for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(1, 5), 0, 4, rapid.ID).Draw(t, "endpoints") {
-			sp.ClusterEndpoints = append(sp.ClusterEndpoints, endpoint(i, v6))
-		}
-		slices.SortFunc(sp.ClusterEndpoints, func(a, b services.Endpoint) int { return a.Addr.Compare(b.Addr) })
-		for _, e := range sp.ClusterEndpoints {
-			if e.Local {
-				sp.LocalEndpoints = append(sp.LocalEndpoints, e)
-			}
-		}
-		sp.HasAnyEndpoints = len(sp.ClusterEndpoints) > 0
-		sp.InternalLocal, sp.ExternalLocal = yes("internal local"), yes("external local")
-		if yes("node port") {
-			sp.NodePort = uint16(30000 + n)
-		}
-		if yes("affinity") {
-			sp.AffinityTimeout = time.Hour
-		}
-		if yes("health check") {
-			sp.HealthCheckNodePort = uint16(31000 + n)
-		}
-		for i := range rapid.IntRange(0, 2).Draw(t, "external") {
-			a := netip.MustParseAddr(fmt.Sprintf("203.0.113.%d", i+1))
-			if v6 {
-				a = netip.MustParseAddr(fmt.Sprintf("2001:db8::%d", i+1))
-			}
-			sp.ExternalIPs = append(sp.ExternalIPs, a)
-		}
-		if yes("load balancer") {
-			a, r := netip.MustParseAddr("203.0.113.9"), netip.MustParsePrefix("10.10.0.0/24")
-			if v6 {
-				a, r = netip.MustParseAddr("2001:db8::9"), netip.MustParsePrefix("fd00:10:10::7/128")
-			}
-			sp.LoadBalancerVIPs = []netip.Addr{a}
-			if yes("ranges") {
-				sp.SourceRanges = []netip.Prefix{r}
-			}
-		}
-		return sp
-	})
-}
-
 func snapshot(ports map[services.Key]*services.ServicePort, changed map[services.Key]struct{}, full bool) services.Snapshot {
-	return services.Snapshot{Node: testNode, Ports: maps.Clone(ports), Changed: maps.Clone(changed), Full: full}
+	return services.Snapshot{Node: servicestest.Facts, Ports: maps.Clone(ports), Changed: maps.Clone(changed), Full: full}
 }
 
 var errInjected = errors.New("injected")
@@ -141,15 +72,15 @@ func TestAnySequenceEndsInTheSameState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		before := w.text(true)
-		ports, changed, full := map[services.Key]*services.ServicePort{}, map[services.Key]struct{}{}, true
+		want, changed, full := map[services.Key]*services.ServicePort{}, map[services.Key]struct{}{}, true
 		for range rapid.IntRange(1, 8).Draw(t, "steps") {
 			for range rapid.IntRange(0, 3).Draw(t, "changes") {
-				sp := genPort(rapid.IntRange(0, 9).Draw(t, "service")).Draw(t, "port")
+				sp := ports.Port(rapid.IntRange(0, 15).Draw(t, "service")).Draw(t, "port")
 				changed[sp.Key] = struct{}{}
 				if rapid.IntRange(0, 3).Draw(t, "gone") == 0 {
-					delete(ports, sp.Key)
+					delete(want, sp.Key)
 				} else {
-					ports[sp.Key] = sp
+					want[sp.Key] = sp
 				}
 			}
 			switch rapid.IntRange(0, 9).Draw(t, "trouble") {
@@ -169,18 +100,18 @@ func TestAnySequenceEndsInTheSameState(t *testing.T) {
 				}
 				return nil
 			}
-			_, err := w.proxier.Sync(context.Background(), snapshot(ports, changed, full))
+			_, err := w.proxier.Sync(context.Background(), snapshot(want, changed, full))
 			w.Fail = nil
 			if full = err != nil; full {
 				continue
 			}
 			changed = map[services.Key]struct{}{}
-			compare(t, w, ports)
+			compare(t, w, want)
 		}
-		if _, err := w.proxier.Sync(context.Background(), snapshot(ports, changed, true)); err != nil {
+		if _, err := w.proxier.Sync(context.Background(), snapshot(want, changed, true)); err != nil {
 			t.Fatal(err)
 		}
-		compare(t, w, ports)
+		compare(t, w, want)
 		if err := clean(context.Background(), w.Kernel.Kernel(), func() error { return w.proxier.removeRules(context.Background()) }); err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +155,7 @@ func webPort(endpoints ...int) *services.ServicePort {
 	sp := &services.ServicePort{Key: services.Key{Namespace: "test", Service: "web", Protocol: corev1.ProtocolTCP, Family: services.IPv4},
 		ClusterIP: netip.MustParseAddr("10.96.0.1"), Port: 80, HasAnyEndpoints: len(endpoints) > 0}
 	for _, i := range endpoints {
-		sp.ClusterEndpoints = append(sp.ClusterEndpoints, endpoint(i, false))
+		sp.ClusterEndpoints = append(sp.ClusterEndpoints, servicestest.Endpoint(i, false))
 	}
 	return sp
 }
@@ -258,7 +189,7 @@ func (w *world) weight(t *testing.T, n int) string {
 		t.Fatal(err)
 	}
 	for _, d := range list {
-		if d.Addr == endpoint(n, false).Addr {
+		if d.Addr == servicestest.Endpoint(n, false).Addr {
 			return fmt.Sprint(d.Weight)
 		}
 	}
@@ -281,7 +212,7 @@ func TestDrainingEnds(t *testing.T) {
 	}
 	connect := func(active, inactive int) {
 		t.Helper()
-		if err := w.Connect(key("TCP 10.96.0.1:80"), endpoint(4, false).Addr, active, inactive); err != nil {
+		if err := w.Connect(key("TCP 10.96.0.1:80"), servicestest.Endpoint(4, false).Addr, active, inactive); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -310,7 +241,7 @@ func TestDrainingEnds(t *testing.T) {
 	expect("after the limit", "gone")
 	w.sync(t, false, webPort(1, 4))
 	expect("there again", "1")
-	if err := w.UpdateDestination(key("TCP 10.96.0.1:80"), endpoint(4, false).Addr, 0); err != nil {
+	if err := w.UpdateDestination(key("TCP 10.96.0.1:80"), servicestest.Endpoint(4, false).Addr, 0); err != nil {
 		t.Fatal(err)
 	}
 	w.restart()

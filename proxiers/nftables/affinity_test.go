@@ -20,31 +20,31 @@ func without(all []string, names map[string]int) []string {
 func TestAffinity(t *testing.T) {
 	n := newNode(t)
 	all := []string{"local1", "local2", "remote1", "remote2"}
-	n.sync(with(web(all...), sticky, bed.NodePort(30080)))
+	n.Sync(with(web(all...), sticky, bed.NodePort(30080)))
 	for _, v6 := range both {
-		first := n.tcp(bed.Client, vip(1, v6), 20)
-		atPort := n.tcp(bed.Client, onNode(v6, 30080), 20)
+		first := n.TCP(bed.Client, vip(1, v6), 20)
+		atPort := n.TCP(bed.Client, onNode(v6, 30080), 20)
 		if len(first) != 1 || len(atPort) != 1 {
 			t.Errorf("one client met %v and at the node port %v", first, atPort)
 		}
-		n.sync(with(web(all...), sticky, bed.NodePort(30080)), dns("local1"))
-		if again := n.tcp(bed.Client, vip(1, v6), 20); fmt.Sprint(first) != fmt.Sprint(again) {
+		n.Sync(with(web(all...), sticky, bed.NodePort(30080)), dns("local1"))
+		if again := n.TCP(bed.Client, vip(1, v6), 20); fmt.Sprint(first) != fmt.Sprint(again) {
 			t.Errorf("after another Service's sync the client met %v, before %v", again, first)
 		}
 		rest := without(all, first)
-		n.sync(with(web(rest...), sticky, bed.NodePort(30080)))
-		moved := n.tcp(bed.Client, vip(1, v6), 20)
+		n.Sync(with(web(rest...), sticky, bed.NodePort(30080)))
+		moved := n.TCP(bed.Client, vip(1, v6), 20)
 		if len(moved) != 1 || moved[bed.KindTimeout] > 0 {
 			t.Errorf("without its endpoint the client met %v", moved)
 		}
 		// With the endpoint back the client stays where it is now.
-		n.sync(with(web(all...), sticky, bed.NodePort(30080)))
-		if stayed := n.tcp(bed.Client, vip(1, v6), 20); fmt.Sprint(stayed) != fmt.Sprint(moved) {
+		n.Sync(with(web(all...), sticky, bed.NodePort(30080)))
+		if stayed := n.TCP(bed.Client, vip(1, v6), 20); fmt.Sprint(stayed) != fmt.Sprint(moved) {
 			t.Errorf("with its endpoint back the client met %v, before %v", stayed, moved)
 		}
-		n.sync(with(web(all...), bed.NodePort(30080)))
-		n.only("without affinity", n.tcp(bed.Client, vip(1, v6), many), all...)
-		n.sync(with(web(all...), sticky, bed.NodePort(30080)))
+		n.Sync(with(web(all...), bed.NodePort(30080)))
+		n.Only("without affinity", n.TCP(bed.Client, vip(1, v6), bed.OfFour), all...)
+		n.Sync(with(web(all...), sticky, bed.NodePort(30080)))
 	}
 }
 
@@ -52,8 +52,8 @@ func TestAffinity(t *testing.T) {
 func TestAffinityOfOthersStays(t *testing.T) {
 	n := newNode(t, bed.Pods(6, 0))
 	all := []string{"local1", "local2", "local3", "local4", "local5", "local6"}
-	n.sync(with(web(all...), sticky))
-	mine := one(n.tcp(bed.Client, vip(1, false), 1))
+	n.Sync(with(web(all...), sticky))
+	mine := one(n.TCP(bed.Client, vip(1, false), 1))
 	for i := range all {
 		left := []string{mine}
 		for j, pod := range all {
@@ -61,8 +61,8 @@ func TestAffinityOfOthersStays(t *testing.T) {
 				left = append(left, pod)
 			}
 		}
-		n.sync(with(web(left...), sticky))
-		n.only(fmt.Sprintf("with %v", left), n.tcp(bed.Client, vip(1, false), 5), mine)
+		n.Sync(with(web(left...), sticky))
+		n.Only(fmt.Sprintf("with %v", left), n.TCP(bed.Client, vip(1, false), 5), mine)
 	}
 }
 
@@ -71,11 +71,11 @@ func TestAffinitySpreads(t *testing.T) {
 	n := newNode(t)
 	all := []string{"local1", "local2", "remote1", "remote2"}
 	for _, pods := range [][]string{all, {"local1", "remote1", "remote2"}, {"local2", "remote2"}} {
-		n.sync(with(web(pods...), bed.Affinity(time.Second)))
+		n.Sync(with(web(pods...), bed.Affinity(time.Second)))
 		got := map[string]int{}
 		for range 40 {
 			for _, from := range []string{bed.Client, bed.Client2, bed.Node, bed.Node2, bed.Outside, "local1", "local2"} {
-				for pod, c := range n.tcp(from, vip(1, false), 1) {
+				for pod, c := range n.TCP(from, vip(1, false), 1) {
 					got[pod] += c
 				}
 			}
@@ -84,40 +84,24 @@ func TestAffinitySpreads(t *testing.T) {
 			}
 			n.MustExec(bed.Node, "nft", "flush", "set", "ip", Table, affinityOf(0)) // everybody forgets
 		}
-		n.only(fmt.Sprint(pods), got, pods...)
+		n.Only(fmt.Sprint(pods), got, pods...)
 	}
-}
-
-func TestAffinityEnds(t *testing.T) {
-	n := newNode(t)
-	n.sync(with(web("local1", "local2", "remote1"), bed.Affinity(time.Second)))
-	got := map[string]int{}
-	for range 20 {
-		for pod, c := range n.tcp(bed.Client, vip(1, false), 1) {
-			got[pod] += c
-		}
-		if len(got) > 1 {
-			return
-		}
-		time.Sleep(1100 * time.Millisecond) // what is tested is that time passes
-	}
-	t.Errorf("affinity of a second holds on: %v", got)
 }
 
 // Policy Local has an affinity of its own, to endpoints of this node.
 func TestAffinityWithPolicyLocal(t *testing.T) {
 	n := newNode(t)
-	n.sync(with(web("local1", "local2", "remote1", "remote2"), sticky, externalLocal, bed.NodePort(30080), balancer(1)))
+	n.Sync(with(web("local1", "local2", "remote1", "remote2"), sticky, externalLocal, bed.NodePort(30080), balancer(1)))
 	for _, v6 := range both {
 		for _, from := range []string{bed.Outside, bed.Client, bed.Node} {
 			for range 2 {
-				got := n.tcp(from, onNode(v6, 30080), 20)
+				got := n.TCP(from, onNode(v6, 30080), 20)
 				if len(got) != 1 || from == bed.Outside && got["local1"]+got["local2"] != 20 {
 					t.Errorf("from %s: %v", from, got)
 				}
 			}
 		}
-		if got := n.tcp(bed.Outside, external(1, v6), 20); len(got) != 1 || got["local1"]+got["local2"] != 20 {
+		if got := n.TCP(bed.Outside, external(1, v6), 20); len(got) != 1 || got["local1"]+got["local2"] != 20 {
 			t.Errorf("balancer: %v", got)
 		}
 	}
@@ -127,12 +111,12 @@ func TestAffinityWithPolicyLocal(t *testing.T) {
 func TestAffinityOfUDP(t *testing.T) {
 	n := newNode(t)
 	all := []string{"local1", "local2", "remote1", "remote2"}
-	n.sync(with(dns(all...), bed.Affinity(90*time.Second)), with(web(all...), sticky))
+	n.Sync(with(dns(all...), bed.Affinity(90*time.Second)), with(web(all...), sticky))
 	for _, v6 := range both {
-		if got := n.udp(bed.Client, vip(2, v6), 20); len(got) != 1 {
+		if got := n.UDP(bed.Client, vip(2, v6), 20); len(got) != 1 {
 			t.Errorf("UDP: %v", got)
 		}
-		if got := n.tcp(bed.Client, vip(1, v6), 20); len(got) != 1 {
+		if got := n.TCP(bed.Client, vip(1, v6), 20); len(got) != 1 {
 			t.Errorf("TCP: %v", got)
 		}
 	}
@@ -147,21 +131,21 @@ func TestAffinityOutlivesTheProcess(t *testing.T) {
 			with(bed.Service{Name: "inside", IP: bed.VIPs(7), Pods: pods}, sticky, internalLocal)}
 	}
 	// A history: numbers that a new process would not give.
-	n.sync(services("remote2", "local2")...)
-	n.sync(services("local2")...)
-	n.sync(services(all...)...)
+	n.Sync(services("remote2", "local2")...)
+	n.Sync(services("local2")...)
+	n.Sync(services(all...)...)
 	ask := func() (out []string) {
 		for _, v6 := range both {
 			for _, from := range []string{bed.Client, bed.Client2, bed.Node, bed.Outside, bed.Node2} {
-				out = append(out, fmt.Sprint(from, n.tcp(from, vip(1, v6), 3), n.tcp(from, external(1, v6), 3), n.tcp(from, vip(7, v6), 3)))
+				out = append(out, fmt.Sprint(from, n.TCP(from, vip(1, v6), 3), n.TCP(from, external(1, v6), 3), n.TCP(from, vip(7, v6), 3)))
 			}
 		}
 		return out
 	}
 	before := ask()
-	n.proxier.Kill()
-	n.start()
-	n.sync(services(all...)...)
+	n.Running.Kill()
+	n.Start()
+	n.Sync(services(all...)...)
 	if after := ask(); !slices.Equal(before, after) {
 		t.Errorf("before the restart %v\nafter %v", before, after)
 	}
@@ -175,8 +159,8 @@ func TestAffinityOutlivesTheProcess(t *testing.T) {
 // resync asks for a pass that trusts nothing, with nothing changed.
 func (n *node) resync(whole bool) {
 	n.t.Helper()
-	want := services.Snapshot{Node: n.last.Node, Ports: n.last.Ports, Full: true}
-	if r, err := n.proxier.Sync(n.t.Context(), want); err != nil || r.Full != whole {
+	want := services.Snapshot{Node: n.Last.Node, Ports: n.Last.Ports, Full: true}
+	if r, err := n.Running.Sync(n.t.Context(), want); err != nil || r.Full != whole {
 		n.t.Errorf("%+v, %v; want it written whole: %v", r, err, whole)
 	}
 }
@@ -185,11 +169,11 @@ func (n *node) resync(whole bool) {
 // with it: that has to work once there are several.
 func TestRememberedClientsCanBeListed(t *testing.T) {
 	n := newNode(t)
-	n.sync(with(web("local1", "remote1"), bed.Affinity(time.Hour)), with(dns("local1", "remote1"), bed.Affinity(time.Hour)))
+	n.Sync(with(web("local1", "remote1"), bed.Affinity(time.Hour)), with(dns("local1", "remote1"), bed.Affinity(time.Hour)))
 	for _, v6 := range []bool{false, true} {
 		for _, from := range []string{bed.Client, bed.Client2, bed.Node2, bed.Outside} {
-			n.tcp(from, vip(1, v6), 1)
-			n.udp(from, vip(2, v6), 1)
+			n.TCP(from, vip(1, v6), 1)
+			n.UDP(from, vip(2, v6), 1)
 		}
 	}
 	list := n.MustExec(bed.Node, "nft", "list", "ruleset")

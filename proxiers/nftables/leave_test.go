@@ -45,19 +45,19 @@ func TestCleanupLeavesTheNodeAsItWas(t *testing.T) {
 	n := newNode(t)
 	n.load(foreign)
 	before := n.tables()
-	n.sync(with(web("local1", "remote1"), bed.NodePort(30080), sticky), dns())
-	n.only("beside foreign tables", n.tcp(bed.Client, vip(1, false), 5), one(n.tcp(bed.Client, vip(1, false), 1)))
+	n.Sync(with(web("local1", "remote1"), bed.NodePort(30080), sticky), dns())
+	n.Only("beside foreign tables", n.TCP(bed.Client, vip(1, false), 5), one(n.TCP(bed.Client, vip(1, false), 1)))
 	for range 2 {
-		if err := n.proxier.Cleanup(context.Background()); err != nil {
+		if err := n.Running.Cleanup(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if after := n.tables(); before != after {
 			t.Errorf("before:\n%s\nafter:\n%s", before, after)
 		}
 	}
-	n.last = services.Snapshot{}
-	n.sync(web("local1"))
-	n.only("after all that", n.tcp(bed.Client, vip(1, false), 1), "local1")
+	n.Last = services.Snapshot{}
+	n.Sync(web("local1"))
+	n.Only("after all that", n.TCP(bed.Client, vip(1, false), 1), "local1")
 }
 
 // Tables of another version, which crashed, are replaced by the first pass, and cleaned up where there is no pass.
@@ -74,21 +74,21 @@ table ip6 proxylab { chain layout-2 { } ; set tcp-affinity { type ipv6_addr ; } 
 	n.load(other)
 	// The second one looks like ours, and only filling it shows that it is not: the pass fails, and the next one succeeds.
 	first := n.Snapshot(web("local1"))
-	if _, err := n.proxier.Sync(context.Background(), first); err == nil || !strings.Contains(err.Error(), "IPv6") || strings.Contains(err.Error(), "IPv4") {
+	if _, err := n.Running.Sync(context.Background(), first); err == nil || !strings.Contains(err.Error(), "IPv6") || strings.Contains(err.Error(), "IPv4") {
 		t.Errorf("%v", err)
 	}
-	n.sync(web("local1"))
+	n.Sync(web("local1"))
 	for _, v6 := range both {
-		n.only("with tables of another version", n.tcp(bed.Client, vip(1, v6), 1), "local1")
+		n.Only("with tables of another version", n.TCP(bed.Client, vip(1, v6), 1), "local1")
 	}
 	if left := n.tables(); strings.Contains(left, "unheard-of") {
 		t.Errorf("%s", left)
 	}
-	if err := n.proxier.Cleanup(context.Background()); err != nil {
+	if err := n.Running.Cleanup(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	n.load(other)
-	if err := n.proxier.Cleanup(context.Background()); err != nil {
+	if err := n.Running.Cleanup(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if left := n.tables(); left != "" {
@@ -99,7 +99,7 @@ table ip6 proxylab { chain layout-2 { } ; set tcp-affinity { type ipv6_addr ; } 
 // Somebody removes rules: the next full pass puts everything back, and does nothing where nothing is wrong.
 func TestRepair(t *testing.T) {
 	n := newNode(t)
-	n.sync(with(web("local1", "remote1"), bed.NodePort(30080)), with(dns("local2"), sticky))
+	n.Sync(with(web("local1", "remote1"), bed.NodePort(30080)), with(dns("local2"), sticky))
 	n.resync(false)
 	n.load("table ip somebody { chain x { counter ; } ; }\n")
 	n.resync(false)
@@ -111,8 +111,8 @@ func TestRepair(t *testing.T) {
 		n.load(harm + "\n")
 		n.resync(true)
 		for _, v6 := range both {
-			n.only("after "+harm, n.tcp(bed.Client, vip(1, v6), many), "local1", "remote1")
-			n.only("after "+harm, n.udp(bed.Client, vip(2, v6), 1), "local2")
+			n.Only("after "+harm, n.TCP(bed.Client, vip(1, v6), bed.OfTwo), "local1", "remote1")
+			n.Only("after "+harm, n.UDP(bed.Client, vip(2, v6), 1), "local2")
 		}
 		if left := n.tables(); strings.Contains(left, "stray") {
 			t.Errorf("after %s: %s", harm, left)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/knftables"
 
 	"proxylab/proxiers/services"
+	"proxylab/proxiers/services/servicestest"
 )
 
 type noFlows struct{}
@@ -177,17 +178,18 @@ func numberedStore(name string) bool {
 
 // Whatever the history, failed transactions among it, the tables end up as if they had been written from scratch.
 func TestIncrementalEqualsFromScratch(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		w.v4.next = func() fault {
 			return rapid.SampledFrom([]fault{none, none, none, failBefore, failAfter}).Draw(t, "fault")
 		}
 		w.v6.next = w.v4.next
-		want := services.Snapshot{Node: testNode, Full: true}
+		want := services.Snapshot{Node: servicestest.Facts, Full: true}
 		unsynced := map[services.Key]struct{}{}
 		for range rapid.IntRange(1, 8).Draw(t, "steps") {
 			full := want.Full || rapid.IntRange(0, 4).Draw(t, "full") == 0
-			want = genChange(t, want)
+			want = ports.Change(t, want)
 			want.Full = full
 			for k := range unsynced {
 				want.Changed[k] = struct{}{}
@@ -282,16 +284,16 @@ func mustSync(t *testing.T, w *world, want services.Snapshot) {
 // One endpoint replaced is two commands; one more is a handful. Nothing is listed and no chain is made that is there.
 func TestPartialSyncWritesOnlyTheDifference(t *testing.T) {
 	w := newWorld()
-	want := manyServices(30, 4)
+	want := servicestest.Many(30, 4)
 	mustSync(t, w, want)
-	next := replaceEndpoint(want, 3)
+	next := servicestest.ReplaceEndpoint(want, 3)
 	mustSync(t, w, next)
 	last := w.v4.runs[len(w.v4.runs)-1]
 	if n := strings.Count(last, "\n"); n != 2 {
 		t.Errorf("%d commands:\n%s", n, last)
 	}
-	sp := *next.Ports[bulkKey(3)]
-	sp.ClusterEndpoints = append(slices.Clone(sp.ClusterEndpoints), bulkEndpoint(999))
+	sp := *next.Ports[servicestest.ManyKey(3)]
+	sp.ClusterEndpoints = append(slices.Clone(sp.ClusterEndpoints), servicestest.ManyEndpoint(999))
 	next.Ports[sp.Key] = &sp
 	mustSync(t, w, next)
 	last = w.v4.runs[len(w.v4.runs)-1]
@@ -306,19 +308,19 @@ func TestPartialSyncWritesOnlyTheDifference(t *testing.T) {
 	}
 }
 
-// The rules are as many for 400 Services as for 4.
+// The rules are as many for 100 Services as for 4.
 func TestRulesDoNotGrow(t *testing.T) {
 	count := func(n int) (rules, chains int) {
 		w := newWorld()
-		r, err := w.Sync(t.Context(), manyServices(n, 4))
+		r, err := w.Sync(t.Context(), servicestest.Many(n, 4))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r.Objects["rules"], r.Objects["chains"]
 	}
 	rules, chains := count(4)
-	if r, c := count(400); r != rules || c != chains {
-		t.Errorf("%d rules and %d chains for 4 Services, %d and %d for 400", rules, chains, r, c)
+	if r, c := count(100); r != rules || c != chains {
+		t.Errorf("%d rules and %d chains for 4 Services, %d and %d for 100", rules, chains, r, c)
 	}
 }
 

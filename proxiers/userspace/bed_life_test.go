@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -73,7 +72,7 @@ func TestHealingRestartAndCleanup(t *testing.T) {
 				}
 			}
 		}
-		before := rulesOfAll(t, b)
+		before := b.IptablesRules()
 		sync1(t, p, first)
 		works("at first")
 		// Somebody flushes what is ours: a partial pass fails and says so, the next one heals.
@@ -106,25 +105,11 @@ func TestHealingRestartAndCleanup(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		after := rulesOfAll(t, b)
+		after := b.IptablesRules()
 		if n := strings.Count(after, "KUBE-NODEPORTS"); n != 4 || strings.Contains(after, ":KUBE-PORTALS") || strings.Contains(after, "Service proxy") {
 			t.Errorf("before:\n%s\nafter the clean-up:\n%s", before, after)
 		}
 		sync1(t, p, first)
 		works("again after the clean-up")
 	})
-}
-
-// rulesOfAll dumps the tables that exist, of both back ends.
-func rulesOfAll(t *testing.T, b *bed.Bed) string {
-	t.Helper()
-	var all strings.Builder
-	for _, backend := range []string{"legacy", "nft"} {
-		for _, tool := range []string{"iptables-", "ip6tables-"} {
-			if _, err := exec.LookPath(tool + backend + "-save"); err == nil {
-				all.WriteString(b.MustExec(bed.Node, tool+backend+"-save"))
-			}
-		}
-	}
-	return all.String()
 }

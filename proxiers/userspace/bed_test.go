@@ -34,6 +34,7 @@ func eachBackend(t *testing.T, test func(*testing.T, *bed.Bed, *bed.Proxier)) {
 			if _, err := exec.LookPath("iptables-" + backend + "-restore"); err != nil {
 				t.Skip(err)
 			}
+			t.Parallel() // most of the time is waiting
 			b := bed.New(t)
 			test(t, b, b.Proxier(backend))
 		})

@@ -11,24 +11,6 @@ import (
 	"proxylab/proxiers/services"
 )
 
-// In a rollout the last endpoints still serve while they terminate. https://kep.k8s.io/1669
-func TestTerminatingEndpoints(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *bed.Bed, p *bed.Proxier) {
-		local := func(sp *services.ServicePort) { sp.ExternalLocal = true }
-		sync1(t, p, b.Snapshot(bed.Service{Name: "web", IP: bed.VIPs(1), Draining: []string{"local1", "remote1"}, Edit: bed.Edits(bed.NodePort(30080), local)}))
-		for _, v6 := range []bool{false, true} {
-			for range 3 {
-				if got := ask(b, "TCP", bed.From{Place: bed.Outside}, netip.AddrPortFrom(bed.NodeAddr(1, v6), 30080)); got != "local1" {
-					t.Errorf("node port: %s", got)
-				}
-				if got := ask(b, "TCP", bed.From{Place: bed.Client}, netip.AddrPortFrom(bed.VIP(1, v6), 80)); got != "local1" && got != "remote1" {
-					t.Errorf("cluster IP: %s", got)
-				}
-			}
-		}
-	})
-}
-
 // Affinity ends with its timeout, for UDP as for TCP.
 func TestAffinityEnds(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *bed.Bed, p *bed.Proxier) {
@@ -135,7 +117,7 @@ func TestCleanupOfAnotherVersion(t *testing.T) {
 		if err := p.Cleanup(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		after := rulesOfAll(t, b)
+		after := b.IptablesRules()
 		if strings.Contains(after, "KUBE-PORTALS") || strings.Contains(after, "KUBE-NODEPORT-") || strings.Count(after, ":FOREIGN") != 4 ||
 			strings.Count(after, "-A PREROUTING -j FOREIGN") != 4 {
 			t.Errorf("after the clean-up:\n%s", after)

@@ -14,14 +14,14 @@ func TestKilledAtRandomMoments(t *testing.T) {
 		t.Run(backend, func(t *testing.T) {
 			t.Parallel()
 			b := bed.New(t)
-			k := bed.Killing{Proxier: backend, Times: 10}
+			k := bed.Killing{Proxier: backend, Times: 5}
 			p := k.Run(b)
 			p.Kill()
 			p.Stop()
 			if err := b.Proxier(backend).Cleanup(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if left := rulesOfAll(t, b); strings.Contains(left, "KUBE-") {
+			if left := b.IptablesRules(); strings.Contains(left, "KUBE-") {
 				t.Errorf("left:\n%s", left)
 			}
 		})

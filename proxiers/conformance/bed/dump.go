@@ -28,3 +28,31 @@ func (b *Bed) Dump() string {
 	}
 	return out.String()
 }
+
+// IptablesRules is all rules of node1 that the tools of iptables show, of both back ends and families, without counters and
+// comments of the tools.
+func (b *Bed) IptablesRules() string {
+	b.t.Helper()
+	var out strings.Builder
+	for _, tool := range []string{"iptables-legacy-save", "ip6tables-legacy-save", "iptables-nft-save", "ip6tables-nft-save"} {
+		if _, err := exec.LookPath(tool); err == nil {
+			out.WriteString(tool + "\n" + WithoutCounters(b.MustExec(Node, tool)))
+		}
+	}
+	return out.String()
+}
+
+// WithoutCounters takes the counters of chains and the tool's comments out of what iptables-save prints.
+func WithoutCounters(save string) string {
+	var out strings.Builder
+	for line := range strings.Lines(save) {
+		if strings.HasPrefix(line, ":") {
+			line, _, _ = strings.Cut(line, " [")
+			line += "\n"
+		}
+		if !strings.HasPrefix(line, "#") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
