@@ -32,14 +32,17 @@ type tableFound struct {
 	stale  []string // rules of the kernel's chains that lead to these, or in other words to ours
 	other  []string // chains of mode iptables, and of other versions of this mode
 	held   map[string]bool
+
+	written map[string]bool // chains of this mode, there or not
 }
 
 // look lists the family's tables. What of this mode another version wrote elsewhere, or in other words, is in stale and
 // other too, unless only mode iptables is asked for.
 func (f *family) look(ctx context.Context, onlyIPTables bool) error {
 	f.found, f.other = map[string]*tableFound{}, false
+	written := writtenChains()
 	for _, table := range tables {
-		t := &tableFound{chains: map[string]bool{}, rules: map[string]int{}, jumps: map[string]bool{}, held: map[string]bool{}}
+		t := &tableFound{chains: map[string]bool{}, rules: map[string]int{}, jumps: map[string]bool{}, held: map[string]bool{}, written: written[table]}
 		err := f.tool.Save(ctx, table, func(line []byte) bool {
 			t.line(table, string(line), onlyIPTables)
 			return true
@@ -56,7 +59,7 @@ func (f *family) look(ctx context.Context, onlyIPTables bool) error {
 func (t *tableFound) line(table, line string, onlyIPTables bool) {
 	isOther := func(name string) bool {
 		mine := IsOwnChain(name) || IsSharedChain(name)
-		return ofIPTablesMode(table, name) || !onlyIPTables && mine && !isWritten(table, name)
+		return ofIPTablesMode(table, name) || !onlyIPTables && mine && !t.written[name]
 	}
 	if name, ok := strings.CutPrefix(line, ":"); ok {
 		name, _, _ = strings.Cut(name, " ")
@@ -78,7 +81,7 @@ func (t *tableFound) line(table, line string, onlyIPTables bool) {
 		t.rules[from]++
 	case isOther(to) && !isKernels(from):
 		t.held[to] = true // a chain of somebody else's leads there
-	case isOther(to), !onlyIPTables && isWritten(table, to) && isKernels(from) && !isJump(table, line):
+	case isOther(to), !onlyIPTables && t.written[to] && isKernels(from) && !isJump(table, line):
 		t.stale = append(t.stale, rule)
 	case isKernels(from):
 		t.jumps[line] = true
@@ -97,9 +100,16 @@ func isJump(table, line string) bool {
 	return slices.ContainsFunc(jumps(), func(j jump) bool { return j.table == table && line == "-A "+j.from+" "+j.rule() })
 }
 
-// isWritten says whether this mode has a chain of that name in that table.
-func isWritten(table, name string) bool {
-	return slices.ContainsFunc(ruleEnv{}.chains(), func(c chain) bool { return c.table == table && c.name == name })
+// writtenChains is the names of the chains that this mode has, by table.
+func writtenChains() map[string]map[string]bool {
+	names := map[string]map[string]bool{}
+	for _, c := range (ruleEnv{}).chains() {
+		if names[c.table] == nil {
+			names[c.table] = map[string]bool{}
+		}
+		names[c.table][c.name] = true
+	}
+	return names
 }
 
 // targetOf is what comes after the last "-j", or "-g", outside quotes.

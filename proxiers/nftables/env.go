@@ -28,26 +28,14 @@ func (e env) equal(o env) bool {
 	return e.v6 == o.v6 && e.podCIDR == o.podCIDR && e.tcpLiberal == o.tcpLiberal && slices.Equal(e.nodeAddrs, o.nodeAddrs)
 }
 
-// forNode narrows what the API says of the node to one family. Kubernetes gives a node one pod CIDR per family.
+// forNode is the same on a node that may have changed.
 func (e env) forNode(node services.Node) env {
-	e.podCIDR, e.nodeAddrs = netip.Prefix{}, nil
-	for _, p := range node.PodCIDRs {
-		if p.Addr().Is6() == e.v6 && !e.podCIDR.IsValid() {
-			e.podCIDR = p.Masked()
-		}
-	}
-	for _, a := range node.Addresses {
-		if a.Is6() == e.v6 {
-			e.nodeAddrs = append(e.nodeAddrs, a)
-		}
-	}
+	e.podCIDR, e.nodeAddrs = node.In(e.v6)
 	return e
 }
 
-// mayHairpin: could a connection from this endpoint come back to it through this node with both addresses the same?
 func (e env) mayHairpin(ep services.Endpoint) bool {
-	a := ep.Addr.Addr()
-	return ep.Local || !e.podCIDR.IsValid() || e.podCIDR.Contains(a) || slices.Contains(e.nodeAddrs, a)
+	return services.MayHairpin(ep, e.podCIDR, e.nodeAddrs)
 }
 
 // ip is how nft calls the family.

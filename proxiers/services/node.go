@@ -35,3 +35,26 @@ func (n Node) Addr(f Family) netip.Addr {
 	}
 	return netip.Addr{}
 }
+
+// In narrows what the API says of the node to one family. Kubernetes gives a node one pod CIDR per family; it is not valid where
+// it is not known.
+func (n Node) In(v6 bool) (podCIDR netip.Prefix, addrs []netip.Addr) {
+	for _, p := range n.PodCIDRs {
+		if p.Addr().Is6() == v6 && !podCIDR.IsValid() {
+			podCIDR = p.Masked()
+		}
+	}
+	for _, a := range n.Addresses {
+		if a.Is6() == v6 {
+			addrs = append(addrs, a)
+		}
+	}
+	return podCIDR, addrs
+}
+
+// MayHairpin says whether a connection from this endpoint could come back to it through this node with both addresses the same.
+// Connections from outside the node's pods are masqueraded by other rules before that matters.
+func MayHairpin(ep Endpoint, podCIDR netip.Prefix, nodeAddrs []netip.Addr) bool {
+	a := ep.Addr.Addr()
+	return ep.Local || !podCIDR.IsValid() || podCIDR.Contains(a) || slices.Contains(nodeAddrs, a)
+}
