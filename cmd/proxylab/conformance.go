@@ -117,7 +117,7 @@ func (o *conformanceOptions) run(cmd *cobra.Command) error {
 	doc := conformance.Document{}
 	err = o.onLab(cmd, specs, func(ctx context.Context, c *conform.Cluster) error {
 		config := conformance.Config{
-			Cluster: c, Proxiers: under, Rows: chosen, Parallel: o.parallel, Kills: o.kills, Log: slog.Default(),
+			Cluster: c, Proxiers: under, Rows: chosen, Parallel: o.parallel, Kills: o.kills, Patience: lab.Patience, Log: slog.Default(),
 			Done: conformanceProgress(cmd.ErrOrStderr()),
 		}
 		if verbose, _ := cmd.Flags().GetBool("verbose"); verbose {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -126,6 +127,13 @@ func (g *guest) run() (status int, err error) {
 	}
 	g.tell(report{Started: true})
 	go g.obey(cmd.Process.Pid)
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	go func() {
+		for range alive.C {
+			g.tell(report{Alive: true})
+		}
+	}()
 	var copies sync.WaitGroup
 	for to, from := range map[*os.File]io.Reader{g.out: stdout, g.errs: stderr} {
 		copies.Go(func() {

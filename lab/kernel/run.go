@@ -32,6 +32,8 @@ type Config struct {
 	MemoryMiB int
 	// BootLimit is how long it may take until the command is started; 0: a minute.
 	BootLimit time.Duration
+	// Silence is how long the kernel may not be heard of before it is taken to hang and killed; 0: three minutes.
+	Silence time.Duration
 	// Grace is how long the command may take to end after ctx does; 0: a minute.
 	Grace time.Duration
 	Log   *slog.Logger // nil: slog.Default
@@ -102,6 +104,9 @@ func (c *Config) complete() error {
 	if c.BootLimit == 0 {
 		c.BootLimit = time.Minute
 	}
+	if c.Silence == 0 {
+		c.Silence = 3 * time.Minute
+	}
 	if c.Grace == 0 {
 		c.Grace = time.Minute
 	}
@@ -150,6 +155,7 @@ func (m *machine) command(ctx context.Context, c Config) (int, error) {
 	go m.listen(reports)
 	var (
 		boot     = time.NewTimer(c.BootLimit)
+		silence  = time.NewTimer(c.Silence)
 		grace    <-chan time.Time
 		done     = ctx.Done()
 		started  bool
@@ -158,9 +164,11 @@ func (m *machine) command(ctx context.Context, c Config) (int, error) {
 		timedOut string
 	)
 	defer boot.Stop()
+	defer silence.Stop()
 	for reports != nil {
 		select {
 		case r, more := <-reports:
+			silence.Reset(c.Silence)
 			switch {
 			case !more:
 				reports = nil
@@ -179,6 +187,9 @@ func (m *machine) command(ctx context.Context, c Config) (int, error) {
 			}
 		case <-boot.C:
 			timedOut = fmt.Sprintf("it did not start the command within %s", c.BootLimit)
+			m.kill()
+		case <-silence.C:
+			timedOut = fmt.Sprintf("it hangs: it has not been heard of for %s", c.Silence)
 			m.kill()
 		case <-done:
 			done = nil

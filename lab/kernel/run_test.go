@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"proxylab/lab"
 	"proxylab/lab/procs"
 )
@@ -254,6 +256,20 @@ func TestKernelThatHangs(t *testing.T) {
 	var boot *BootError
 	if !errors.As(err, &boot) || !strings.Contains(err.Error(), "within 300ms") || boot.Console != "booting..." {
 		t.Errorf("error %v; want the limit and the console", err)
+	}
+}
+
+func TestKernelThatStopsUnderTheCommand(t *testing.T) {
+	c, stdout, _ := inKernel(t, "wait")
+	c.Silence = 2 * aliveEvery
+	go func() {
+		stdout.await("waiting\n")
+		for _, p := range running(t, c.Lab) {
+			_ = unix.Kill(p.PID, unix.SIGSTOP)
+		}
+	}()
+	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "it hangs: it has not been heard of for 10s") {
+		t.Errorf("error %v; want that it was killed", err)
 	}
 }
 

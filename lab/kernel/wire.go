@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"proxylab/lab"
 )
@@ -53,9 +54,13 @@ func loadJob(dir string) (j job, err error) {
 // report is a message from inside. Exactly one field is set.
 type report struct {
 	Started bool   `json:"started,omitempty"` // the command runs
+	Alive   bool   `json:"alive,omitempty"`   // it still does; said every aliveEvery
 	Status  *int   `json:"status,omitempty"`  // it ended, with this exit status, and all its output is out
 	Error   string `json:"error,omitempty"`   // it could not be started
 }
+
+// aliveEvery is how often the first process is heard of.
+const aliveEvery = 5 * time.Second
 
 // order is a message from outside.
 type order struct {

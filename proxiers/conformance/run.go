@@ -24,6 +24,8 @@ type Config struct {
 	Parallel int
 	// Kills is how often the row that kills the proxier does so.
 	Kills int
+	// Patience is how long to wait on this kernel for what takes d at most on an ordinary one; nil: as long.
+	Patience func(d time.Duration) time.Duration
 	// Done is told each result as it comes; it is called by one goroutine at a time.
 	Done func(Result)
 	// Rules gets the nodes' rules when a row fails with a native proxier; nil: nobody wants them.
@@ -51,11 +53,14 @@ type run struct {
 // Run tries each row with each proxier and returns what was found, also when ctx ends before: then with its error.
 // Other errors are about the lab.
 func Run(ctx context.Context, c Config) ([]Result, error) {
+	if c.Patience == nil {
+		c.Patience = func(d time.Duration) time.Duration { return d }
+	}
 	r := &run{Config: c}
 	if err := Check(c.Rows); err != nil {
 		return nil, err
 	}
-	setUp, cancel := context.WithTimeoutCause(ctx, startLimit, errors.New("not after two minutes"))
+	setUp, cancel := context.WithTimeoutCause(ctx, c.Patience(startLimit), errors.New("not in time"))
 	defer cancel()
 	world, err := newWorld(setUp, c.Cluster)
 	if err != nil {
@@ -63,7 +68,7 @@ func Run(ctx context.Context, c Config) ([]Result, error) {
 	}
 	r.world = world
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Patience(cleanLimit))
 		defer cancel()
 		if err := world.close(ctx); err != nil {
 			c.Log.Warn("cannot remove what was set up in the lab", "error", err)
@@ -119,7 +124,7 @@ func (r *run) try(ctx context.Context, p Proxier) {
 
 // onNodes does the same on both nodes at once.
 func (r *run) onNodes(ctx context.Context, limit time.Duration, f func(ctx context.Context, node string) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, r.Patience(limit))
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	for _, n := range r.world.nodes {
@@ -197,7 +202,8 @@ func (r *run) one(ctx context.Context, row Row, p Proxier) bool {
 		return true
 	}
 	began := time.Now()
-	limited, cancel := context.WithTimeoutCause(ctx, row.limit(), fmt.Errorf("the row took longer than %s", row.limit()))
+	limit := r.Patience(row.limit())
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the row took longer than %s", limit))
 	defer cancel()
 	t := r.trial(limited, row, p)
 	if err := ensureNamespace(limited, r.Cluster, t.namespace); err != nil {
@@ -208,7 +214,7 @@ func (r *run) one(ctx context.Context, row Row, p Proxier) bool {
 	if len(t.failures) > 0 && p.Native && r.Rules != nil && ctx.Err() == nil {
 		r.dump(limited, row, p)
 	}
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Patience(cleanLimit))
 	defer cancel()
 	if err := errors.Join(t.close(clean), r.removeNamespace(clean, t.namespace)); err != nil {
 		r.Log.Warn("cannot undo all of a row", "row", row.ID(), "proxier", p.Name, "error", err)
@@ -227,7 +233,7 @@ func (r *run) trial(ctx context.Context, row Row, p Proxier) *T {
 	defer r.mu.Unlock()
 	r.serial++
 	return &T{
-		ctx: ctx, proxier: p, world: r.world, sentinel: r.sentinel, kills: r.Kills, routed: map[netip.Addr]bool{},
+		ctx: ctx, proxier: p, world: r.world, sentinel: r.sentinel, kills: r.Kills, patience: r.Patience, routed: map[netip.Addr]bool{},
 		namespace: fmt.Sprintf("conformance-%d", r.serial), log: r.Log.With("proxier", p.Name, "row", row.ID()),
 	}
 }

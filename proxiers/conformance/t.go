@@ -26,6 +26,7 @@ type T struct {
 	sentinel  *sentinel
 	namespace string
 	kills     int
+	patience  func(time.Duration) time.Duration
 
 	mu       sync.Mutex
 	failures []string
@@ -239,6 +240,7 @@ func (t *T) Running(node int) State {
 // Eventually asks again and again until cond says "", which it must within limit; otherwise what it said last is the
 // failure.
 func (t *T) Eventually(limit time.Duration, cond func() string) {
+	limit = t.patience(limit)
 	deadline := time.Now().Add(limit)
 	for {
 		said := cond()

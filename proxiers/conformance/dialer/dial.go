@@ -46,7 +46,7 @@ func once(ctx context.Context, r Request, port uint16) (m met) {
 		m.took = time.Since(began)
 		return m
 	}
-	m.pod, m.client = f.pod, f.client
+	m.pod, m.client, m.resent = f.pod, f.client, f.resent
 	return m
 }
 
@@ -57,6 +57,7 @@ type flow struct {
 	reader  *bufio.Reader // nil: datagrams
 	pod     string
 	client  netip.AddrPort
+	resent  bool
 	said    int
 }
 
@@ -66,7 +67,7 @@ func open(ctx context.Context, r Request, port uint16) (*flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &flow{network: r.Network, conn: conn}
+	f := &flow{network: r.Network, conn: conn, resent: resent(conn)}
 	if r.Network == UDP {
 		return f, nil
 	}
@@ -80,6 +81,24 @@ func open(ctx context.Context, r Request, port uint16) (*flow, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// resent says whether the kernel had to send the SYN of a new connection again. Time would not tell: on a busy machine the
+// programs at both ends are slow as well.
+func resent(conn net.Conn) (again bool) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		again = err == nil && info.Total_retrans > 0
+	})
+	return again
 }
 
 func connect(ctx context.Context, r Request, port uint16) (net.Conn, error) {
@@ -236,10 +255,13 @@ func get(ctx context.Context, r Request, port uint16) (m met) {
 		return met{err: err}
 	}
 	req.Close = true
+	again := false
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return connect(ctx, r, port)
+			conn, err := connect(ctx, r, port)
+			again = err == nil && resent(conn)
+			return conn, err
 		},
 	}
 	defer transport.CloseIdleConnections()
@@ -252,7 +274,7 @@ func get(ctx context.Context, r Request, port uint16) (m met) {
 	if err != nil {
 		return met{err: err}
 	}
-	m = met{pod: resp.Header.Get("X-Proxylab-Pod"), status: resp.StatusCode, body: string(body)}
+	m = met{pod: resp.Header.Get("X-Proxylab-Pod"), status: resp.StatusCode, body: string(body), resent: again}
 	var said struct{ Client string }
 	if m.pod != "" && unmarshal(body, &said) == nil {
 		m.client, _ = netip.ParseAddrPort(said.Client) // not valid: not told

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // start runs a dialer in this process, as "proxylab dial" would run it.
@@ -73,6 +75,36 @@ func TestDial(t *testing.T) {
 		a := ask(t, c, Request{Do: Dial, Network: network, To: at, Count: 20, Parallel: 4})
 		if a.Pods["pod-"+network] != 20 || a.Failed() != 0 || a.Seen["127.0.0.1"] != 20 || len(a.Seconds) != 20 {
 			t.Errorf("%s: %+v", network, a)
+		}
+	}
+}
+
+// A listener whose queue is full drops SYNs: the connection is made by a later one, once there is room.
+func TestConnectionBySecondSYN(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: loopback.As4()}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.AddrPortFrom(loopback, uint16(bound.(*unix.SockaddrInet4).Port))
+	for _, want := range []bool{false, true} {
+		if want {
+			time.AfterFunc(100*time.Millisecond, func() { _, _, _ = unix.Accept(fd) }) // the SYN has been dropped by then
+		}
+		conn, err := connect(t.Context(), Request{Network: TCP, To: at}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if got := resent(conn); got != want {
+			t.Errorf("a SYN was sent again: %t, want %t", got, want)
 		}
 	}
 }

@@ -86,6 +86,7 @@ type Tally struct {
 	Status   map[int]int    `json:"status,omitempty"`   // HTTP status codes
 	Said     string         `json:"said,omitempty"`     // the text of one failure, or the body of one HTTP answer
 	Seconds  []float64      `json:"seconds,omitempty"`  // from the start of each attempt to its connection or failure
+	Resent   int            `json:"resent,omitempty"`   // TCP connections that were made, but not by the first SYN
 }
 
 // Total is the number of attempts.
@@ -126,6 +127,9 @@ func (t *Tally) add(m met) {
 		return
 	}
 	count(&t.Pods, m.pod)
+	if m.resent {
+		t.Resent++
+	}
 	if m.client.IsValid() {
 		count(&t.Seen, m.client.Addr().String())
 	}
@@ -147,5 +151,6 @@ type met struct {
 	status int
 	body   string
 	took   time.Duration
+	resent bool
 	err    error
 }
