@@ -1,20 +1,38 @@
 #!/usr/bin/env bash
-# Try every behaviour with every proxier: on this machine's kernel those that it runs, and at the same time, on one
-# processor, those of IPVS beside iptables in a User Mode Linux kernel. Fails when a native proxier differs.
-# Usage: hack/conformance.sh BINARY
+# Try every behaviour with every proxier: on this machine's kernel those that it runs, and at the same time, in User Mode
+# Linux kernels, on a processor each, those of IPVS and of iptables beside. Fails when a native proxier differs.
+# Usage: hack/conformance.sh BINARY [FLAG...]   flags go to "proxylab conformance"
 set -euo pipefail
 binary=$1
+shift
 root=()
 [ "$(id -u)" = 0 ] || root=(sudo -E)
 
-inside=$(mktemp)
-trap 'rm -f "$inside"' EXIT
-"${root[@]}" "$binary" conformance --kernel uml --proxiers ipvs,kube-proxy/ipvs,iptables,kube-proxy/iptables >"$inside" 2>&1 &
-uml=$!
-trap 'kill "$uml" 2>/dev/null || true' INT TERM # bash has what runs in the background ignore Ctrl-C
+out=$(mktemp -d)
+pids=()
+trap 'rm -rf "$out"' EXIT
+trap 'kill "${pids[@]}" 2>/dev/null || true' INT TERM # bash has what runs in the background ignore Ctrl-C
+
+# try NAME CPU ARG...: in the background, what it prints goes to files
+try() {
+  local name=$1 cpu=$2
+  shift 2
+  "${root[@]}" taskset -c "$cpu" "$binary" conformance "$@" >"$out/$name" 2>"$out/$name.log" &
+  pids+=($!)
+}
+
+last=$(($(nproc) - 1))
+try ipvs 0 --kernel uml --proxiers ipvs,kube-proxy/ipvs "$@"
+try iptables "$last" --kernel uml --proxiers iptables,kube-proxy/iptables "$@"
 
 status=0
-"${root[@]}" "$binary" conformance --proxiers userspace,iptables,nftables,kube-proxy/iptables,kube-proxy/nftables || status=$?
-wait "$uml" || status=$?
-cat "$inside"
+"${root[@]}" "$binary" conformance --proxiers userspace,iptables,nftables,kube-proxy/iptables,kube-proxy/nftables "$@" || status=$?
+for i in 0 1; do
+  name=(ipvs iptables)
+  if ! wait "${pids[i]}"; then
+    status=1
+    cat "$out/${name[i]}.log" >&2
+  fi
+  cat "$out/${name[i]}"
+done
 exit "$status"
