@@ -28,6 +28,7 @@ func (t *T) Met(from string, to Target, pods ...string) string {
 	a := t.Ask(from, to).Within(time.Second)
 	if len(pods) > 1 {
 		a.Times(Many)
+		a.req.Least, a.req.Names = Enough, pods
 	}
 	got := a.Tally()
 	for _, pod := range pods {

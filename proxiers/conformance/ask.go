@@ -15,10 +15,12 @@ import (
 )
 
 // Many is how often to ask in order to meet all of up to four endpoints that are chosen at random: all but once in some
-// hundred million times. Few is how often to ask for what must be the same each time.
+// hundred million times. Enough is after how many attempts to stop where all were met: one more endpoint, which should
+// not be there, is missed once in two hundred times. Few is how often to ask for what must be the same each time.
 const (
-	Many = 70
-	Few  = 5
+	Many   = 70
+	Enough = 24
+	Few    = 5
 )
 
 // Target is what is asked.
@@ -123,7 +125,7 @@ func (t *T) Together(all ...*Asking) []dialer.Tally {
 // Answers expects that each of these answers, and nothing else is met.
 func (a *Asking) Answers(pods ...string) dialer.Tally {
 	if a.req.Count == 0 && len(pods) > 1 {
-		a.req.Count = Many
+		a.req.Count, a.req.Least, a.req.Names = Many, Enough, pods
 	}
 	got := a.Tally()
 	a.expect(got, pods)

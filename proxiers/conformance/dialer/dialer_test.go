@@ -109,6 +109,20 @@ func TestConnectionBySecondSYN(t *testing.T) {
 	}
 }
 
+func TestDialStopsWhenItHasMetEnough(t *testing.T) {
+	c := start(t)
+	at := serve(t, c, TCP, "pod")
+	for _, test := range []struct {
+		names []string
+		want  int
+	}{{nil, 50}, {[]string{"pod"}, 7}, {[]string{"pod", "nobody"}, 50}} {
+		a := ask(t, c, Request{Do: Dial, Network: TCP, To: at, Count: 50, Names: test.names, Least: 7})
+		if a.Pods["pod"] != test.want {
+			t.Errorf("to meet %v: %d attempts, want %d", test.names, a.Pods["pod"], test.want)
+		}
+	}
+}
+
 func TestDialFrom(t *testing.T) {
 	c := start(t)
 	at := serve(t, c, UDP, "pod")

@@ -56,15 +56,19 @@ type Request struct {
 	FromPort uint16     `json:"fromPort,omitempty"`
 	LastPort uint16     `json:"lastPort,omitempty"`
 
-	Count    int           `json:"count,omitempty"`    // 0: 1
-	Parallel int           `json:"parallel,omitempty"` // 0: 1
-	Every    time.Duration `json:"every,omitempty"`
-	Timeout  time.Duration `json:"timeout,omitempty"` // of one attempt; 0: two seconds
-	Within   time.Duration `json:"within,omitempty"`
-	Flow     string        `json:"flow,omitempty"`
-	Name     string        `json:"name,omitempty"`
-	Path     string        `json:"path,omitempty"`  // of HTTP; empty: /
-	Abort    bool          `json:"abort,omitempty"` // end TCP connections by a reset, which leaves nothing waiting
+	Count    int `json:"count,omitempty"`    // 0: 1
+	Parallel int `json:"parallel,omitempty"` // 0: 1
+	// Dial makes no more attempts than Least when each of Names has answered; without Names always Count.
+	Names []string `json:"names,omitempty"`
+	Least int      `json:"least,omitempty"`
+
+	Every   time.Duration `json:"every,omitempty"`
+	Timeout time.Duration `json:"timeout,omitempty"` // of one attempt; 0: two seconds
+	Within  time.Duration `json:"within,omitempty"`
+	Flow    string        `json:"flow,omitempty"`
+	Name    string        `json:"name,omitempty"`
+	Path    string        `json:"path,omitempty"`  // of HTTP; empty: /
+	Abort   bool          `json:"abort,omitempty"` // end TCP connections by a reset, which leaves nothing waiting
 }
 
 // Answer is one line of output.

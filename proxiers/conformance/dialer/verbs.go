@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// batch makes r.Count attempts, r.Parallel at a time.
+// batch makes r.Count attempts, r.Parallel at a time, or fewer where it has met enough.
 func batch(ctx context.Context, r Request) Tally {
 	var (
 		next  atomic.Int64
@@ -25,12 +25,28 @@ func batch(ctx context.Context, r Request) Tally {
 				m := once(ctx, r, r.port(int(i)))
 				mu.Lock()
 				tally.add(m)
+				if r.enough(tally) {
+					next.Store(int64(r.Count))
+				}
 				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
 	return tally
+}
+
+// enough says that all have answered that are to, and often enough for somebody who is not to answer to have shown.
+func (r Request) enough(t Tally) bool {
+	if len(r.Names) == 0 || t.Total() < r.Least {
+		return false
+	}
+	for _, name := range r.Names {
+		if t.Pods[name] == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // port is the source port of attempt i; 0: any.
