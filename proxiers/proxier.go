@@ -185,6 +185,18 @@ func Cleanup(ctx context.Context, o Options) (leftovers []string, err error) {
 	return leftovers, errors.Join(errs...)
 }
 
+// OwnCleanup does what "kube-proxy --cleanup" does, no more, in this network namespace: for seeing what that leaves behind.
+func OwnCleanup(name string) error {
+	info, err := Lookup(name)
+	if err != nil {
+		return err
+	}
+	if info.Native {
+		return fmt.Errorf("%s is not kube-proxy: its clean-up is Cleanup", name)
+	}
+	return kubeproxy.OwnCleanup()
+}
+
 func cleanupMode(ctx context.Context, mode, now string, log *slog.Logger) (leftovers []string, err error) {
 	switch {
 	case mode == "userspace":

@@ -13,7 +13,7 @@ import (
 func newProxier() *cobra.Command {
 	var (
 		node, kubeconfig string
-		cleanup          bool
+		cleanup, own     bool
 		takenOverBy      string
 		flags            proxierFlags
 	)
@@ -39,6 +39,9 @@ Proxiers:
 				Scheduler: flags.scheduler, Fallback: flags.fallback, TakenOverBy: takenOverBy,
 				Reports: cmd.OutOrStdout(), Log: slog.Default(),
 			}
+			if own {
+				return proxiers.OwnCleanup(args[0])
+			}
 			if cleanup {
 				leftovers, err := proxiers.Cleanup(cmd.Context(), options)
 				for _, l := range leftovers {
@@ -55,6 +58,7 @@ Proxiers:
 	cmd.Flags().StringVar(&node, "node", "", "name of the Node object that this is")
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	cmd.Flags().BoolVar(&cleanup, "cleanup", false, "remove what this proxier's mode left on the node, print what is still there, and end")
+	cmd.Flags().BoolVar(&own, "own-cleanup", false, "of kube-proxy: do what \"kube-proxy --cleanup\" does, no more, and end")
 	cmd.Flags().StringVar(&takenOverBy, "taken-over-by", "", "with --cleanup: the proxier that runs now, whose rules stay")
 	flags.register(cmd)
 	return cmd

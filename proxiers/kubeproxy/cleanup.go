@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+
+	"k8s.io/kubernetes/cmd/kube-proxy/app"
 )
 
 // tables are what mode nftables writes, all of it.
@@ -31,6 +33,18 @@ func Cleanup(ctx context.Context, mode ...string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// OwnCleanup does in this network namespace what "kube-proxy --cleanup" does, and nothing more: after mode ipvs the virtual
+// servers stay, as they were seen to.
+func OwnCleanup() error {
+	cmd := app.NewProxyCommand()
+	cmd.SetArgs([]string{"--cleanup"})
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	if err := cmd.Execute(); err != nil {
+		return fmt.Errorf("kube-proxy --cleanup: %w", err)
+	}
+	return nil
 }
 
 // Leftovers says what kube-proxy's nftables mode has in this network namespace, one sentence each.

@@ -40,6 +40,28 @@ var switching = []row{
 		Run: func(t *trial) { cleanUp(t, t.StopProxier) }},
 	{Area: leaving, Name: "clean-up after a crash leaves nothing", Faults: []string{"k102314"}, Alone: true,
 		Run: func(t *trial) { cleanUp(t, t.KillProxier) }},
+	{Area: leaving, Name: "what kube-proxy's own clean-up leaves is found and removed", Alone: true, Run: func(t *trial) {
+		if t.Proxier().Native {
+			t.NotApplicable("about kube-proxy's --cleanup")
+		}
+		t.StopProxier(1)
+		t.CleanupProxier(1)
+		before := t.Facts(node1)
+		t.StartProxier(1)
+		everything(t)
+		t.StopProxier(1)
+		t.MustRun(node1, "proxylab", "proxier", t.Proxier().Name, "--own-cleanup")
+		for _, left := range c.DifferenceOf(before, t.Facts(node1)) {
+			t.Logf("kube-proxy --cleanup leaves %s", left)
+		}
+		for _, left := range t.CleanupProxier(1) {
+			t.Errorf("there is still %s", left)
+		}
+		for _, d := range c.DifferenceOf(before, t.Facts(node1)) {
+			t.Errorf("%s", d)
+		}
+		t.StartProxier(1)
+	}},
 }
 
 // everything makes one of each kind of Service, for node 1 to have rules of every kind.
