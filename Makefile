@@ -11,7 +11,7 @@ export CGO_ENABLED := 0
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo build deps test-deps test conformance lint bench uml-kernel clean
+.PHONY: demo build deps test-deps test conformance lint bench uml-kernel node-image docker-up docker-down clean
 
 demo: deps build ## play the quickstart scenario against four proxiers on a lab on this machine
 	$(SUDO) $(BIN) run quickstart
@@ -40,6 +40,15 @@ bench: ## Go benchmarks
 
 uml-kernel: ## a User Mode Linux kernel with all that proxiers need, for --kernel uml; built once and kept
 	@hack/umlkernel
+
+node-image: docker-up ## a kind node image with Kubernetes, made without a registry; prints its name
+	@$(SUDO) env "PATH=$$PATH" hack/node-image
+
+docker-up: ## a Docker daemon, where none runs
+	@$(SUDO) hack/docker up
+
+docker-down: ## end the daemon that docker-up started, and take back what it changed
+	@$(SUDO) hack/docker down
 
 clean: ## what was built, and what labs left on the machine
 	@if [ -x $(BIN) ]; then $(SUDO) $(BIN) down --all; fi

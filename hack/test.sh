@@ -18,3 +18,5 @@ echo "== with the race detector"
 CGO_ENABLED=1 go test -race -timeout 15m "${root[@]}" "$@" $alone
 echo "== without"
 CGO_ENABLED=0 go test -timeout 20m "${root[@]}" "$@" $linked
+echo "== the node image's own programs"
+(cd hack/nodeimage && CGO_ENABLED=0 go test "$@" ./podnet)
