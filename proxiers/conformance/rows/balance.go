@@ -82,16 +82,16 @@ var balance = []row{
 		const timeout = time.Second
 		silence := timeout + timeout/2
 		if t.Mode() == "ipvs" {
-			// IPVS keeps a client with its server while it remembers a connection between the two: ten seconds after a reset,
-			// two minutes after an ordinary end.
-			silence += 10 * time.Second
+			// IPVS keeps a client with its server while it remembers a connection between the two (ten seconds after a reset,
+			// two minutes after an ordinary end), and looks once a minute.
+			silence += time.Minute
 		}
 		web := t.Web(c.WithAffinity(timeout))
 		web.Has(all...)
 		t.Settle()
 		t.Families(func(f family) {
 			met := map[string]bool{}
-			t.Eventually(100*time.Second, func() string {
+			t.Eventually(4*time.Minute, func() string {
 				got := t.Ask(client, web.VIP(f, tcp)).Abort().Times(1).Among(all...)
 				for pod := range got.Pods {
 					met[pod] = true
@@ -103,7 +103,7 @@ var balance = []row{
 				return fmt.Sprintf("%s: always the same endpoint", web.VIP(f, tcp))
 			})
 		})
-	}, Limit: 4 * time.Minute},
+	}, Limit: 10 * time.Minute},
 	{Area: affinity, Name: "it lasts while the client goes on", Run: func(t *trial) {
 		web := t.Web(c.WithAffinity(3 * time.Second))
 		web.Has(all...)
