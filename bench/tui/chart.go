@@ -42,21 +42,34 @@ func (ch *chart) draw(a area) {
 	for y := range a.h {
 		a.set(axisWidth-1, y, '│', frame)
 	}
-	a.right(axisWidth-1, 0, faint, ch.format(ch.value(high)))
-	if a.h > 1 {
-		a.right(axisWidth-1, a.h-1, faint, ch.format(ch.value(low)))
-	}
-	if a.h >= 5 {
-		middle := (a.h - 1) / 2
-		share := 1 - float64(middle)/float64(a.h-1)
-		a.right(axisWidth-1, middle, faint, ch.format(ch.value(low+(high-low)*share)))
-	}
+	ch.labels(a, low, high)
 	for _, c := range ch.curves {
 		if c.letter != 0 && !ch.coloured {
 			ch.scatter(inner, c, low, high)
 		} else {
 			ch.line(inner, c, low, high)
 		}
+	}
+}
+
+// labels writes the values along the vertical axis: its ends, and between them the middle or, of a logarithmic one, the
+// decades, as far as they have a line of their own.
+func (ch *chart) labels(a area, low, high float64) {
+	heights := []float64{high, low}
+	if ch.log {
+		for d := high - 1; d > low; d-- {
+			heights = append(heights, d)
+		}
+	} else if a.h >= 5 && a.h%2 == 1 {
+		heights = append(heights, (low+high)/2)
+	}
+	taken := map[int]bool{}
+	for _, h := range heights {
+		y := int(math.Round((high - h) / (high - low) * float64(a.h-1)))
+		if !taken[y] {
+			a.right(axisWidth-1, y, faint, ch.format(ch.value(h)))
+		}
+		taken[y] = true
 	}
 }
 

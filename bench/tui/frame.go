@@ -55,21 +55,21 @@ func (m *model) draw(s *State, now, wall time.Time) {
 }
 
 func (m *model) drawHead(a area, s *State, wall time.Time) {
-	x := a.text(1, 0, accent, "proxylab") + 3
+	status, st := m.status(s)
+	if _, replay := m.source.(*Player); !replay && !s.Began.IsZero() {
+		status += "  " + clockText(m.view.now.Sub(s.Began).Seconds())
+	}
+	room := a.w - widths.StringWidth(status) - 2
+	a.right(a.w-1, 0, st, status)
+	first := a.sub(0, 0, room, 1)
+	x := first.text(1, 0, accent, "proxylab") + 3
 	if s.Started == nil {
-		a.text(x, 0, plain, "waiting for the run to begin")
+		first.text(x, 0, plain, "waiting for the run to begin")
 	} else {
 		r := s.Started
-		x += a.text(x, 0, bold, r.Scenario)
-		a.text(x, 0, faint, fmt.Sprintf("  %s lab, kernel %s (%s), %d CPUs", r.Lab, r.Kernel.Release, r.Kernel.Kind, r.CPUs))
+		x += first.text(x, 0, bold, r.Scenario)
+		first.text(x, 0, faint, fmt.Sprintf("  %s lab, kernel %s (%s), %d CPUs", r.Lab, r.Kernel.Release, r.Kernel.Kind, r.CPUs))
 	}
-	status, st := m.status(s)
-	clock := "  " + clockText(m.view.now.Sub(s.Began).Seconds()) + " "
-	if s.Began.IsZero() {
-		clock = " "
-	}
-	a.right(a.w, 0, bold, clock)
-	a.right(a.w-widths.StringWidth(clock), 0, st, "  "+status)
 	m.drawProgress(a.sub(1, 1, a.w-2, 1), s)
 	x = 1
 	for i, p := range m.pages {
@@ -111,6 +111,8 @@ func replayStatus(p *Player, s *State) (string, style) {
 		return "◼ " + s.Ended.Outcome, plain
 	case p.paused:
 		return "❚❚ paused at " + where, warn
+	case p.tail && time.Since(p.end) > growing:
+		return "● waiting, last event " + clockText(time.Since(p.end).Seconds()) + " ago", warn
 	case p.tail:
 		return "● growing", good
 	}
@@ -130,25 +132,26 @@ func (m *model) drawProgress(a area, s *State) {
 		a.text(0, 0, faint, text)
 		return
 	}
-	x := a.text(0, 0, subjectStyle(sub.Number), "■ "+sub.Name()) + 1
-	if now := sub.Proxier(); now != sub.ID.Proxier && s.Ended == nil {
-		x += a.text(x, 0, warn, "(now "+now+")") + 1
-	}
-	if m.view.control { // there is no plan
-		return
-	}
-	done, all := progressOf(s)
-	const width = 20
-	percent := fmt.Sprintf("%3.0f%%", 100*done/max(all, 1))
-	room := a.w - width - len(percent) - 2
-	if room > x+20 {
+	planned := !m.view.control && s.Started != nil && len(s.Started.Steps) > 0
+	if planned {
+		done, all := progressOf(s)
+		width := min(a.w/5, 30)
+		percent := fmt.Sprintf(" %3.0f%%", 100*done/max(all, 1))
+		room := a.w - width - len(percent)
 		a.bar(room, 0, width, done/max(all, 1), good)
 		a.right(a.w, 0, plain, percent)
-		a = a.sub(0, 0, room-1, 1)
+		a = a.sub(0, 0, room-2, 1)
+	}
+	x := a.text(0, 0, subjectStyle(sub.Number), "■ "+sub.Name()) + 1
+	if now := sub.Proxier(); now != sub.ID.Proxier && s.Ended == nil && a.w >= 100 {
+		x += a.text(x, 0, warn, "now "+now) + 1
+	}
+	if !planned {
+		return
 	}
 	text := fmt.Sprintf("%d of %d", sub.Number+1, s.planned())
 	if step := sub.Steps[sub.Running]; step != nil && s.Ended == nil {
-		text += fmt.Sprintf("  step %d/%d %s", sub.Running+1, max(len(s.Started.Steps), sub.Running+1), step.Text)
+		text += fmt.Sprintf(", step %d/%d: %s", sub.Running+1, max(len(s.Started.Steps), sub.Running+1), step.Text)
 	}
 	a.text(x, 0, faint, text)
 }
@@ -210,7 +213,11 @@ func (m *model) drawKeys(a area) {
 	case m.typing:
 		a.text(0, 0, accent, "filter: "+m.filter.Value()+"▏  enter keeps it, esc removes it")
 	case m.asking:
-		a.text(0, 0, bad, "End the run now? q or y: yes, what was measured is kept · any other key: no")
+		question := "End the run now? q or y: yes, what was measured is kept · any other key: no"
+		if m.view.control {
+			question = "Leave the lab? q or y: yes, it stays up · any other key: no"
+		}
+		a.text(0, 0, bad, question)
 	default:
 		m.help.Width = max(a.w, 1)
 		x := 0

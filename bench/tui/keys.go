@@ -25,7 +25,7 @@ func newKeyMap(replay, control bool) keyMap {
 	k := keyMap{
 		Next: bind("tab", "next tab", "tab", "right"), Previous: bind("shift+tab", "tab before", "shift+tab", "left"),
 		Pick: bind("1-7", "go to tab", "1", "2", "3", "4", "5", "6", "7"),
-		Up:   bind("↑", "choose, scroll", "up"), Down: bind("↓", "choose, scroll", "down"),
+		Up:   bind("↑", "choose, up", "up"), Down: bind("↓", "choose, down", "down"),
 		PageUp: bind("pgup", "page up", "pgup"), PageDown: bind("pgdn", "page down", "pgdown"),
 		Freeze: bind("space", "freeze", " "), Filter: bind("/", "filter", "/"), Zoom: bind("z", "zoom time", "z"),
 		Help: bind("?", "help", "?"), Quit: bind("q", "quit", "q", "ctrl+c"),

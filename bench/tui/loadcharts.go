@@ -94,15 +94,17 @@ func plainNumber(v float64) string {
 	return fmt.Sprintf("%.2g", v)
 }
 
-// axisSeconds is a duration in one digit, for an axis.
+// axisSeconds is a duration in two digits, for an axis and for where there is little room.
 func axisSeconds(v float64) string {
 	switch {
 	case v < 0.9e-3:
 		return fmt.Sprintf("%.0fµs", v*1e6)
+	case v < 0.09:
+		return fmt.Sprintf("%.2gms", v*1e3)
 	case v < 0.9:
-		return fmt.Sprintf("%.3gms", math.Round(v*1e5)/1e2)
+		return fmt.Sprintf("%.0fms", v*1e3)
 	}
-	return fmt.Sprintf("%.3gs", math.Round(v*100)/100)
+	return fmt.Sprintf("%.2gs", v)
 }
 
 // window is the stretch of time that charts show, in seconds of a subject.
@@ -131,31 +133,31 @@ func (v *view) window() (from, to float64) {
 // those before.
 func drawLoad(a area, v *view, l *Load) {
 	cur := v.state.Current()
-	heading(a, v, cur, l)
+	heading(a, v, l)
 	list := measures(l.kind())
 	room, weights := a.h-1-2-len(list), 0
 	for _, ms := range list {
 		weights += ms.weight
 	}
 	if room < len(list) { // the time axis can be done without, the charts not
-		drawFigures(a.sub(0, 1, a.w, a.h-1), l, list)
+		drawFigures(a.sub(0, 1, a.w, a.h-1), v, l, list)
 		return
 	}
 	from, to := v.window()
 	b, _ := l.now()
 	y := 1
-	for i, ms := range list {
-		h := max(room*ms.weight/weights, 1)
-		if i == len(list)-1 {
-			h = max(a.h-2-y-1, 1)
-		}
+	for i, h := range heights(list, room, weights) {
+		ms := list[i]
 		st := bold
 		if ms.trouble && b.errors > 0 {
 			st = bad
 		}
 		x := axisWidth + a.text(axisWidth, y, faint, ms.title) + 1
 		if !l.Ended {
-			a.text(x, y, st, ms.now(&b))
+			x += a.text(x, y, st, ms.now(&b)) + 2
+		}
+		if ms.trouble && l.Errors > 0 {
+			a.text(x, y, faint, "in all "+errorsText(l))
 		}
 		ch := chart{xMin: from, xMax: to, log: ms.log, minimum: ms.minimum, atLeast: ms.atLeast, format: ms.format, coloured: v.coloured}
 		ch.curves, ch.gap = curves(v, l.Name, ms)
@@ -163,6 +165,21 @@ func drawLoad(a area, v *view, l *Load) {
 		y += h + 1
 	}
 	drawTime(a.sub(0, y, a.w, 2), from, to, cur.Marks, axisTime)
+}
+
+// heights shares lines out by weight; what is left over goes to the heaviest.
+func heights(list []measure, room, weights int) []int {
+	var each []int
+	left, heaviest := room, 0
+	for i, ms := range list {
+		each = append(each, max(room*ms.weight/weights, 1))
+		left -= each[i]
+		if ms.weight > list[heaviest].weight {
+			heaviest = i
+		}
+	}
+	each[heaviest] += left
+	return each
 }
 
 func axisTime(v float64) string {
@@ -173,32 +190,44 @@ func axisTime(v float64) string {
 }
 
 // drawFigures is for where there is no room for charts.
-func drawFigures(a area, l *Load, list []measure) {
+func drawFigures(a area, v *view, l *Load, list []measure) {
 	b, _ := l.now()
+	if all, ok := l.sum(v.until); l.Ended && ok {
+		b = *all
+	}
 	for i, ms := range list {
 		x := a.text(1, i, faint, ms.title) + 2
 		a.text(x, i, plain, ms.now(&b))
 	}
 }
 
-func heading(a area, v *view, cur *Subject, l *Load) {
+// heading names the load, and says whose its curves are. Where there is no room for all, what the load does is left out.
+func heading(a area, v *view, l *Load) {
 	x := a.text(0, 0, bold, l.Name) + 1
-	if l.Info != nil {
-		x += a.text(x, 0, faint, traits(l)) + 2
-	}
 	if l.Error != "" {
 		a.text(x, 0, bad, l.Error)
 		return
 	}
-	if l.Ended {
-		x += a.text(x, 0, faint, "ended") + 2
+	text := ""
+	if l.Info != nil {
+		text = traits(l)
 	}
-	_ = cur
-	legend(a, x, v)
+	if l.Ended {
+		text += " ended"
+	}
+	for _, full := range []bool{true, false} {
+		names := v.legend(full)
+		if x+widths.StringWidth(text)+2+widths.StringWidth(strings.Join(names, "  ")) <= a.w {
+			a.text(x, 0, faint, text)
+			drawLegend(a, x, v, names)
+			return
+		}
+	}
+	drawLegend(a, x, v, v.legend(false))
 }
 
-// legend says which curve is whose, at the right of the heading.
-func legend(a area, from int, v *view) {
+// legend names the curves: those of earlier subjects, and full, that of the one at hand too, which stands last.
+func (v *view) legend(full bool) []string {
 	var names []string
 	subjects := v.state.Subjects
 	for i, sub := range subjects {
@@ -206,21 +235,30 @@ func legend(a area, from int, v *view) {
 		if i < len(subjects)-1 && !v.coloured {
 			mark = string(letterOf(sub.Number))
 		}
-		names = append(names, mark+" "+sub.Name())
+		if full {
+			names = append(names, mark+" "+sub.Name())
+		} else if i < len(subjects)-1 {
+			names = append(names, mark+" "+shortName(sub.ID.Proxier))
+		}
 	}
-	if len(names) < 2 {
-		return
+	if full && len(names) < 2 {
+		return nil
 	}
-	// The subject at hand stands last; where there is no room for all, the earliest are left out.
-	for len(names) > 1 && from+widths.StringWidth(strings.Join(names, "  ")) > a.w {
-		names = names[1:]
+	return names
+}
+
+// shortName is a proxier's name for where there is little room.
+func shortName(proxier string) string { return strings.Replace(proxier, "kube-proxy/", "kp/", 1) }
+
+// drawLegend writes names at the right; where there is no room for all, the earliest are left out.
+func drawLegend(a area, from int, v *view, names []string) {
+	first := 0
+	for len(names) > 0 && from+widths.StringWidth(strings.Join(names, "  ")) > a.w {
+		names, first = names[1:], first+1
 	}
 	x := a.w - widths.StringWidth(strings.Join(names, "  "))
-	if x < from {
-		return
-	}
 	for i, name := range names {
-		x += a.text(x, 0, subjectStyle(subjects[len(subjects)-len(names)+i].Number), name) + 2
+		x += a.text(x, 0, subjectStyle(v.state.Subjects[first+i].Number), name) + 2
 	}
 }
 

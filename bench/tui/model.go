@@ -72,6 +72,7 @@ type model struct {
 	typing    bool // a filter
 	asking    bool // whether to end the run
 	stopping  bool
+	forced    bool // stopped twice
 	helping   bool
 	frozen    bool
 	concluded bool // the end was shown once
@@ -168,8 +169,13 @@ func (m *model) leave() {
 	m.stop()
 }
 
+// stop ends the run in good order. The second time is for who does not want to wait for that: the view leaves first, so
+// that the terminal is in order whatever happens then.
 func (m *model) stop() {
-	// The second time is for a run that does not end: whoever is in charge of Stop is to see it through.
+	if m.stopping {
+		m.quit, m.forced = true, true
+		return
+	}
 	m.stopping = true
 	m.options.Stop()
 }

@@ -33,13 +33,18 @@ func (p *loadsPage) draw(a area, v *view) {
 		a.text(0, 0, faint, noLoad(v))
 		return
 	}
-	rows := [][]string{{"", "LOAD", "WHAT", "RATE", "P50", "P99", "ERRORS", "TOTAL", "ERRORS IN ALL"}}
+	rows := [][]string{{"", "LOAD", "WHAT", "RATE", "P50", "P99", "ERRORS", "REQUESTS", "ERRORS IN ALL"}}
 	for i, l := range list {
-		rows = append(rows, loadRow(l, i == v.chosen(list)))
+		rows = append(rows, loadRow(v, l, i == v.chosen(list)))
+	}
+	if a.w < 100 {
+		for i := range rows {
+			rows[i][2] = "" // the heading of the charts says it
+		}
 	}
 	most := len(list) + 1
 	if a.h < 30 {
-		most = min(most, max(a.h/2, 3))
+		most = min(most, max(a.h/3, 3))
 	}
 	first := max(min(v.chosen(list)-(most-2)/2, len(list)-(most-1)), 0)
 	rows = append(rows[:1], rows[1+first:1+first+min(most-1, len(list)-first)]...)
@@ -59,8 +64,8 @@ func (p *loadsPage) draw(a area, v *view) {
 	drawLoad(a.sub(0, y, a.w, a.h-y), v, list[v.chosen(list)])
 }
 
-// loadRow is a load in figures: of the last seconds, and in all.
-func loadRow(l *Load, chosen bool) []string {
+// loadRow is a load in figures: of the last three seconds (of one that has ended, of all its time), and in all.
+func loadRow(v *view, l *Load, chosen bool) []string {
 	row := []string{"", l.Name, "", "–", "–", "–", "–", fmt.Sprint(l.Total), errorsText(l)}
 	if chosen {
 		row[0] = "▶"
@@ -68,11 +73,15 @@ func loadRow(l *Load, chosen bool) []string {
 	if l.Info != nil {
 		row[2] = traits(l)
 	}
-	if l.Ended {
-		row[3] = "ended"
-		return row
-	}
 	b, _ := l.now()
+	if l.Ended { // then of all its time
+		all, ok := l.sum(v.until)
+		if !ok {
+			v.again = true
+			return row
+		}
+		b = *all
+	}
 	if b.seconds == 0 {
 		return row
 	}

@@ -35,7 +35,7 @@ func chooseLoad(k keyMap, pressed tea.KeyMsg, v *view, direct bool) bool {
 
 func (p *overview) draw(a area, v *view) {
 	sub := v.state.Current()
-	left, right := 22, 24
+	left, right := 22, 25
 	switch {
 	case a.w >= 150:
 		left, right = 36, 38
@@ -66,7 +66,7 @@ func (p *overview) draw(a area, v *view) {
 		return
 	}
 	// As many loads as there is room for, from the chosen one on.
-	shown := min(max(middle.h/15, 1), len(list))
+	shown := min(max(middle.h/18, 1), len(list))
 	first := min(v.chosen(list), len(list)-shown)
 	h := middle.h / shown
 	for i := range shown {
@@ -90,7 +90,9 @@ func drawSteps(a area, v *view, sub *Subject) {
 	texts := v.state.Started.Steps
 	if sub != nil && len(texts) == 0 { // a lab that is up: what was done so far
 		for i := range len(sub.Steps) {
-			texts = append(texts, sub.Steps[i].Text)
+			if step := sub.Steps[i]; step != nil {
+				texts = append(texts, step.Text)
+			}
 		}
 	}
 	list := a.sub(0, 1, a.w, a.h-1)
@@ -112,6 +114,7 @@ func drawSteps(a area, v *view, sub *Subject) {
 
 // drawStep draws one and returns how many lines it took.
 func drawStep(a area, v *view, sub *Subject, i int, text string) int {
+	text = stepText(text, a.w-2)
 	var step *Step
 	if sub != nil {
 		step = sub.Steps[i]
@@ -124,11 +127,12 @@ func drawStep(a area, v *view, sub *Subject, i int, text string) int {
 		a.text(0, 0, bad, "✗ "+text)
 		return 1
 	case step.Done:
-		took := seconds(step.Seconds)
 		a.text(0, 0, good, "✓")
-		room := a.w - widths.StringWidth(took) - 3
-		a.sub(2, 0, room, 1).text(0, 0, plain, text)
-		a.right(a.w, 0, faint, took)
+		took := seconds(step.Seconds)
+		if room := a.w - 2 - widths.StringWidth(text); step.Kind != "wait" && room > len(took) {
+			a.right(a.w, 0, faint, took)
+		}
+		a.text(2, 0, plain, text)
 		return 1
 	case sub != nil && !sub.Ended.IsZero():
 		a.text(0, 0, warn, "◼ "+text)
@@ -144,6 +148,26 @@ func drawStep(a area, v *view, sub *Subject, i int, text string) int {
 	}
 	line.right(line.w, 0, faint, took)
 	return 2
+}
+
+// stepText is a step for where there are so many columns: what does not fit is said shorter.
+func stepText(text string, width int) string {
+	if widths.StringWidth(text) <= width {
+		return text
+	}
+	kind, _, _ := strings.Cut(text, " ")
+	switch {
+	case kind == "patch" && strings.Contains(text, `"sessionAffinity":"ClientIP"`):
+		return "affinity ClientIP"
+	case kind == "patch" && strings.Contains(text, `"sessionAffinity":"None"`):
+		return "affinity None"
+	case kind == "swap":
+		text = strings.Replace(text, " (the first that does not run now)", "", 1)
+		return strings.ReplaceAll(strings.Replace(text, "swap to ", "swap ", 1), "kube-proxy/", "kp/")
+	case kind == "churn":
+		return strings.Replace(text, " pods of", "", 1)
+	}
+	return text
 }
 
 // expectedSeconds is how long a step will take: as it says itself, or as it took under the subject before; 0: not known.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"sync"
@@ -31,7 +32,6 @@ const growing = 15 * time.Second
 
 // Player replays a log. It begins at once, and reads the rest beside.
 type Player struct {
-	path   string
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing is read any more
 
@@ -59,7 +59,7 @@ func Open(ctx context.Context, path string, speed float64) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Player{path: file, done: make(chan struct{}), state: NewState(), speed: min(max(speed, MinSpeed), MaxSpeed)}
+	p := &Player{done: make(chan struct{}), state: NewState(), speed: min(max(speed, MinSpeed), MaxSpeed)}
 	end, over, err := lastEvent(file)
 	if err != nil {
 		return nil, err
@@ -67,8 +67,32 @@ func Open(ctx context.Context, path string, speed float64) (*Player, error) {
 	p.end = end
 	p.tail = !over && Growing(file)
 	ctx, p.cancel = context.WithCancel(ctx)
-	go p.load(ctx)
+	log := read(ctx, file)
+	if p.tail {
+		log = events.Follow(ctx, file)
+	}
+	go p.load(log)
 	return p, nil
+}
+
+// read is the events of a log that does not grow, until ctx is done.
+func read(ctx context.Context, file string) iter.Seq2[events.Event, error] {
+	return func(yield func(events.Event, error) bool) {
+		f, err := os.Open(file)
+		if err != nil {
+			yield(events.Event{}, fmt.Errorf("open the event log: %w", err))
+			return
+		}
+		defer f.Close()
+		for e, err := range events.Read(f) {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", file, err)
+			}
+			if ctx.Err() != nil || !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 // Growing says whether a log was written to just now.
@@ -90,7 +114,7 @@ func (p *Player) Err() error {
 	return p.err
 }
 
-func (p *Player) load(ctx context.Context) {
+func (p *Player) load(log iter.Seq2[events.Event, error]) {
 	defer close(p.done)
 	var batch []events.Event
 	flush := func() {
@@ -101,7 +125,7 @@ func (p *Player) load(ctx context.Context) {
 	}
 	var failed error
 	flushed := time.Now()
-	for e, err := range events.Follow(ctx, p.path) {
+	for e, err := range log {
 		if err != nil {
 			failed = err
 			break

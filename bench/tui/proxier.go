@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"proxylab/bench/report"
 	"proxylab/bench/stats"
@@ -18,7 +19,7 @@ func drawProxier(a area, v *view, sub *Subject) {
 	}
 	a.text(8, 0, subjectStyle(sub.Number), fit(sub.Proxier(), a.w-8))
 	y := 1
-	y += drawLastSyncs(a.sub(0, y, a.w, a.h-y), v, sub)
+	y += drawLastSyncs(a.sub(0, y, a.w, a.h-y), sub)
 	y += drawUsage(a.sub(0, y, a.w, a.h-y), sub)
 	y += drawObjects(a.sub(0, y, a.w, a.h-y), sub)
 	y += drawProgramming(a.sub(0, y, a.w, a.h-y), sub)
@@ -31,8 +32,10 @@ func drawProxier(a area, v *view, sub *Subject) {
 }
 
 // drawLastSyncs is a line for the latest pass on each node.
-func drawLastSyncs(a area, v *view, sub *Subject) int {
-	a.text(0, 0, faint, "last sync: took, CPU")
+func drawLastSyncs(a area, sub *Subject) int {
+	a.text(0, 0, faint, "last sync")
+	a.right(a.w-6, 0, faint, "took")
+	a.right(a.w, 0, faint, "CPU")
 	y := 1
 	for _, n := range sub.Nodes {
 		if n.Last == nil || y > 3 && a.h < 30 {
@@ -42,25 +45,24 @@ func drawLastSyncs(a area, v *view, sub *Subject) int {
 		if n.Last.Full {
 			kind = "full"
 		}
-		x := 1 + a.text(1, y, plain, fit(n.Name, 8)) + 1
+		x := a.text(0, y, plain, fit(n.Name, max(a.w-17, 5))) + 1
 		if n.Last.Error != "" {
 			a.text(x, y, bad, "failed")
 		} else {
-			text := kind + " " + seconds(n.Last.Seconds)
-			x += a.text(x, y, plain, text)
+			a.text(x, y, faint, kind)
+			a.right(a.w-6, y, bold, axisSeconds(n.Last.Seconds))
 			if n.Last.CPUSeconds != nil {
-				a.text(x+1, y, faint, seconds(*n.Last.CPUSeconds))
+				a.right(a.w, y, plain, axisSeconds(*n.Last.CPUSeconds))
 			}
 		}
 		y++
 	}
-	_ = v
 	return y
 }
 
 // drawUsage is processor time and memory, lately.
 func drawUsage(a area, sub *Subject) int {
-	const label, figure = 4, 8
+	const label, figure = 4, 9
 	width := max(a.w-label-figure-1, 0)
 	line := func(y int, name string, g *gauge, format func(float64) string, least float64) {
 		a.text(0, y, faint, name)
@@ -138,10 +140,14 @@ func drawShares(a area, v *view, sub *Subject) {
 		return
 	}
 	l := list[v.chosen(list)]
-	a.text(0, 0, bold, "Endpoints")
-	a.text(10, 0, faint, "of "+l.Name+", last 3s")
+	x := a.text(0, 0, bold, "Endpoints") + 1
+	about := "last 3s"
+	if l.Ended {
+		about = "in all"
+	}
+	a.text(x, 0, faint, fit(about, a.w-x))
 	_, pods := l.now()
-	drawBars(a.sub(0, 1, a.w, a.h-1), shares(pods, l.Pods, l.Ended), 8)
+	drawBars(a.sub(0, 1, a.w, a.h-1), shares(pods, l.Pods, l.Ended))
 }
 
 // podShare is a pod's part of the answers.
@@ -180,11 +186,15 @@ func shares(now, ever map[string]int64, ended bool) []podShare {
 	return list
 }
 
-// drawBars draws one bar per pod. A name takes nameWidth columns, of which its end says the most.
-func drawBars(a area, list []podShare, nameWidth int) {
+// drawBars draws one bar per pod. Of its name it shows what tells it from its siblings.
+func drawBars(a area, list []podShare) {
 	if len(list) == 0 {
 		a.text(0, 0, faint, "nobody answered yet")
 		return
+	}
+	nameWidth := 0
+	for _, s := range list {
+		nameWidth = max(nameWidth, min(widths.StringWidth(ownName(s.pod)), 8))
 	}
 	for y, s := range list {
 		if y == a.h-1 && len(list) > a.h {
@@ -201,12 +211,15 @@ func drawBars(a area, list []podShare, nameWidth int) {
 		if s.count == 0 {
 			st = faint
 		}
-		a.text(0, y, st, tailOf(s.pod, nameWidth))
+		a.text(0, y, st, tailOf(ownName(s.pod), nameWidth))
 		percent := fmt.Sprintf("%.0f%%", 100*s.share)
 		a.bar(nameWidth+1, y, max(a.w-nameWidth-6, 0), s.share, good)
 		a.right(a.w, y, st, percent)
 	}
 }
+
+// ownName is the last part of a pod's name, which a Deployment's pods do not share.
+func ownName(pod string) string { return pod[strings.LastIndex(pod, "-")+1:] }
 
 // tailOf is the end of a name, which is where pods differ.
 func tailOf(name string, width int) string {

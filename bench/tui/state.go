@@ -106,6 +106,9 @@ func (s *State) subject(id events.Subject, e events.Event) *Subject {
 		}
 	}
 	sub := newSubject(id, len(s.Subjects), e.Time)
+	if s.Started != nil {
+		sub.plan = s.Started.Steps
+	}
 	s.Subjects = append(s.Subjects, sub)
 	return sub
 }

@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +30,7 @@ type Subject struct {
 	Failed       int
 	CPU, Memory  *gauge // share of a core, and bytes, of the proxier on all nodes
 	Programming  []Programming
+	plan         []string  // the scenario's steps
 	origin       time.Time // where its charts begin: at its first step
 }
 
@@ -78,17 +81,17 @@ type Programming struct {
 
 // Load is one load of a subject.
 type Load struct {
-	Name    string
-	Info    *events.LoadStarted
-	Ended   bool
-	Error   string
-	Series  *series
-	recent  []events.LoadTick // of the last seconds
-	Pods    map[string]int64  // that answered, over all
-	Kinds   map[string]int64  // errors
-	Total   int64
-	Errors  int64
-	lastHit time.Time
+	Name   string
+	Info   *events.LoadStarted
+	Ended  bool
+	Error  string
+	Series *series
+	recent []events.LoadTick // of the last seconds
+	Pods   map[string]int64  // that answered, over all
+	Kinds  map[string]int64  // errors
+	Total  int64
+	Errors int64
+	all    *bucket // sum of Series, of a load that has ended
 }
 
 // recently is how far back "now" reaches, in ticks of half a second.
@@ -137,7 +140,7 @@ func (s *Subject) add(e events.Event) {
 		}
 	case e.LoadStarted != nil:
 		l := s.load(e.LoadStarted.Name)
-		l.Info, l.Ended = e.LoadStarted, false
+		l.Info, l.Ended, l.all = e.LoadStarted, false, nil
 	case e.LoadTick != nil:
 		s.load(e.LoadTick.Name).tick(s.since(e.Time)-e.LoadTick.Seconds/2, e)
 	case e.LoadEnded != nil:
@@ -191,11 +194,26 @@ func (s *Subject) load(name string) *Load {
 	}
 	l := &Load{Name: name, Series: newSeries(), Pods: map[string]int64{}, Kinds: map[string]int64{}}
 	s.Loads = append(s.Loads, l)
+	slices.SortStableFunc(s.Loads, func(a, b *Load) int {
+		return cmp.Or(cmp.Compare(s.rank(a), s.rank(b)), cmp.Compare(a.Name, b.Name))
+	})
 	return l
 }
 
+// rank orders loads as the scenario starts them; which of them reports first is chance. Those that no step names come last.
+func (s *Subject) rank(l *Load) int {
+	name := "load " + strings.TrimSuffix(l.Name, directSuffix) + ":"
+	i := slices.IndexFunc(s.plan, func(step string) bool { return strings.HasPrefix(step, name) })
+	if i < 0 {
+		return len(s.plan)
+	}
+	return i
+}
+
+const directSuffix = "/direct"
+
 // direct says that it goes straight to a pod, around the proxier.
-func (l *Load) direct() bool { return strings.HasSuffix(l.Name, "/direct") }
+func (l *Load) direct() bool { return strings.HasSuffix(l.Name, directSuffix) }
 
 // kind is "http", "connect", "udp", "stream" or "hold"; empty where it is not known.
 func (l *Load) kind() string {
@@ -216,7 +234,6 @@ func (l *Load) tick(at float64, e events.Event) {
 	for kind, n := range t.ErrorsByKind {
 		l.Kinds[kind] += n
 	}
-	l.lastHit = e.Time
 	l.recent = append(l.recent, *t)
 	if len(l.recent) > recently {
 		l.recent = append(l.recent[:0], l.recent[len(l.recent)-recently:]...)
@@ -237,6 +254,29 @@ func (l *Load) now() (b bucket, pods map[string]int64) {
 		}
 	}
 	return b, pods
+}
+
+// sum is what the load did from its start to its end. until bounds the time for it; ok is false where that did not do.
+func (l *Load) sum(until func() bool) (b *bucket, ok bool) {
+	if l.all != nil {
+		return l.all, true
+	}
+	for i := range l.Series.buckets {
+		if until() {
+			return nil, false
+		}
+		l.Series.buckets[i].quantiles()
+	}
+	var all bucket
+	for i := range l.Series.buckets {
+		one := l.Series.buckets[i]
+		if one.latency != nil { // not to be shared
+			one.latency = one.latency.Clone()
+		}
+		all.merge(&one)
+	}
+	l.all = &all
+	return l.all, true
 }
 
 func (s *Subject) node(name string) *Node {

@@ -55,5 +55,8 @@ func Run(ctx context.Context, source Source, o Options) error {
 	if err := <-ended; err != nil && !errors.Is(err, tea.ErrProgramKilled) {
 		return fmt.Errorf("show the run on the terminal: %w", err)
 	}
+	if m.forced {
+		o.Stop()
+	}
 	return nil
 }

@@ -65,12 +65,18 @@ func displayOf(cmd *cobra.Command, to *events.Writer, s *screen) *display {
 	if s == nil {
 		return &display{listener: to.Listen(report.Progress(cmd.ErrOrStderr()))}
 	}
+	return displayOn(cmd.Context(), to, s, tui.Options{Stop: interrupt})
+}
+
+// displayOn is displayOf on the full screen.
+func displayOn(ctx context.Context, to *events.Writer, s *screen, o tui.Options) *display {
 	d := &display{live: tui.NewLive(), left: make(chan struct{}), logged: slog.Default()}
 	d.listener = to.Listen(d.live.Add)
 	slog.SetDefault(slog.New(log.NewWithOptions(d.live, log.Options{Level: log.InfoLevel})))
 	go func() {
 		defer close(d.left)
-		err := tui.Run(context.WithoutCancel(cmd.Context()), d.live, tui.Options{In: s.in, Out: s.out, Stop: interrupt})
+		o.In, o.Out = s.in, s.out
+		err := tui.Run(context.WithoutCancel(ctx), d.live, o)
 		if err != nil {
 			d.logged.Warn("the run goes on unseen", "error", err)
 		}
