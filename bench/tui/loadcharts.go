@@ -12,7 +12,8 @@ import (
 // measure is one of the charts of a load.
 type measure struct {
 	title   string
-	weight  int // of the height
+	short   string // title, where there is little room
+	weight  int    // of the height
 	log     bool
 	minimum float64
 	atLeast float64
@@ -70,7 +71,7 @@ func measures(kind string) []measure {
 		return []measure{{title: "throughput", weight: 3, format: report.FormatThroughput, value: perSecond(bytesOf),
 			now: textOf(perSecond(bytesOf), report.FormatThroughput)}, failed}
 	}
-	return []measure{rate, {title: "latency p99 (upper), p50", weight: 3, log: true, minimum: 1e-4, format: axisSeconds,
+	return []measure{rate, {title: "latency p99 (the upper curve), p50", short: "p99, p50", weight: 3, log: true, minimum: 1e-4, format: axisSeconds,
 		value: ofQuantile(99), second: ofQuantile(50), now: latencyNow}, failed}
 }
 
@@ -152,7 +153,11 @@ func drawLoad(a area, v *view, l *Load) {
 		if ms.trouble && b.errors > 0 {
 			st = bad
 		}
-		x := axisWidth + a.text(axisWidth, y, faint, ms.title) + 1
+		title := ms.title
+		if a.w < 45 && ms.short != "" {
+			title = ms.short
+		}
+		x := 1 + a.text(1, y, faint, title) + 1
 		if !l.Ended {
 			x += a.text(x, y, st, ms.now(&b)) + 2
 		}

@@ -118,7 +118,14 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.resize(msg.Width, msg.Height)
 	case tea.KeyMsg:
 		m.touched = true
-		m.press(msg)
+		if len(msg.Runes) <= 1 {
+			m.press(msg)
+		}
+		for i := range msg.Runes { // typed so quickly that they came together
+			if len(msg.Runes) > 1 && !m.quit {
+				m.press(tea.KeyMsg{Type: msg.Type, Runes: msg.Runes[i : i+1]})
+			}
+		}
 		if m.quit {
 			return m, tea.Quit
 		}
@@ -278,6 +285,7 @@ func (m *model) type1(msg tea.KeyMsg) {
 // frame draws anew what has changed.
 func (m *model) frame(wall time.Time) {
 	if m.w == 0 || m.h == 0 {
+		m.drawn = ""
 		return
 	}
 	if m.source.Ended() && !m.concluded && m.options.Stay {

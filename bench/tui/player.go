@@ -116,28 +116,16 @@ func (p *Player) Err() error {
 
 func (p *Player) load(log iter.Seq2[events.Event, error]) {
 	defer close(p.done)
-	var batch []events.Event
-	flush := func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.events = append(p.events, batch...)
-		batch = batch[:0]
-	}
 	var failed error
-	flushed := time.Now()
 	for e, err := range log {
 		if err != nil {
 			failed = err
 			break
 		}
-		batch = append(batch, e)
-		// At the end of a log that grows events come one by one, each with its time: in between they come fast.
-		if len(batch) >= 512 || time.Since(flushed) > 20*time.Millisecond || time.Since(e.Time) < growing {
-			flush()
-			flushed = time.Now()
-		}
+		p.mu.Lock()
+		p.events = append(p.events, e)
+		p.mu.Unlock()
 	}
-	flush()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.read, p.err = true, failed
