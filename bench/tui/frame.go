@@ -31,7 +31,7 @@ func chrome(h int) int { return headHeight + footHeight(h) }
 func (m *model) draw(s *State, now, wall time.Time) {
 	v := &m.view
 	v.state, v.now, v.again = s, now, false
-	v.live = s.Ended == nil && !m.source.Ended()
+	v.live = s.Ended == nil && !m.ended
 	limit := time.Now().Add(frameBudget)
 	v.until = func() bool { return time.Now().After(limit) }
 	if len(s.unread) > 2000 { // so that the summary does not have to read all at once
@@ -187,7 +187,7 @@ func (m *model) drawFoot(a area, s *State) {
 		return
 	}
 	a.line(0, '─', frame)
-	if n := m.source; m.view.filter != "" && n != nil {
+	if m.view.filter != "" {
 		a.text(2, 0, warn, " filter: "+m.view.filter+" ")
 	}
 	lines := a.sub(1, 1, a.w-2, a.h-2)

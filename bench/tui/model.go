@@ -75,6 +75,7 @@ type model struct {
 	forced    bool // stopped twice
 	helping   bool
 	frozen    bool
+	ended     bool // the source
 	concluded bool // the end was shown once
 	menu      *menu
 	quit      bool
@@ -288,7 +289,8 @@ func (m *model) frame(wall time.Time) {
 		m.drawn = ""
 		return
 	}
-	if m.source.Ended() && !m.concluded && m.options.Stay {
+	m.ended = m.source.Ended() // the source is not to be asked while it shows its state
+	if m.ended && !m.concluded && m.options.Stay {
 		m.concluded, m.page = true, len(m.pages)-1
 	}
 	m.source.Frame(wall, func(s *State, now time.Time) {

@@ -107,9 +107,9 @@ func TestReplayKeepsTheSpeed(t *testing.T) {
 
 // TestSeekingEndsWhereWatchingDoes: however one gets to a moment, it looks the same.
 func TestSeekingEndsWhereWatchingDoes(t *testing.T) {
-	file := write(t, 1)
+	read := whole(t, write(t, 1)).events
 	rapid.Check(t, func(r *rapid.T) {
-		p := whole(t, file)
+		p := &Player{events: read, read: true, state: NewState(), speed: 10}
 		wall := time.Now()
 		settled(p, wall)
 		for range rapid.IntRange(1, 5).Draw(r, "seeks") {
@@ -272,6 +272,28 @@ func TestAStuckTerminalHoldsNothingUp(t *testing.T) {
 	_ = hands.Close()
 	if n := len(live.Warnings()); n != 4 {
 		t.Errorf("%d warnings were kept", n)
+	}
+}
+
+// TestALiveRunIsDrawn: what other sources stand for in other tests is drawn for real, with all keys that there are.
+func TestALiveRunIsDrawn(t *testing.T) {
+	live := NewLive()
+	for _, e := range recording(t)[:500] {
+		live.Add(e)
+	}
+	m := sized(live, Options{Stop: func() {}, Control: &spy{}}, themeFor(termenv.ANSI), 100, 40)
+	for page := range m.pages {
+		m.page = page
+		if frame := frameOf(m); !strings.Contains(frame, "live") {
+			t.Errorf("page %d:\n%s", page, frame)
+		}
+	}
+	typed(m, " ", " ", "q", "n", "?", "x", "s", "esc")
+	frameOf(m)
+	live.Finish()
+	m.Update(frameMsg(time.Now()))
+	if !m.quit {
+		t.Error("the view stays when the run is over")
 	}
 }
 
