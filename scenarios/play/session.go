@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"proxylab/bench/events"
 	"proxylab/lab"
@@ -17,7 +20,7 @@ import (
 // the proxier that runs there. Its methods are not for use at the same time, but for Emit's.
 type Session struct {
 	*subject
-	service string // namespace/name, that traffic goes to
+	service string // that traffic goes to: NAME in the namespace default, or NAMESPACE/NAME
 	taken   int    // steps
 }
 
@@ -36,7 +39,7 @@ func OpenSession(ctx context.Context, plan Plan, service string) (*Session, erro
 		return nil, fmt.Errorf("nodes of the lab: %w", err)
 	}
 	namespace, name := scenarios.SplitName(service)
-	s := &Session{service: namespace + "/" + name, subject: &subject{
+	s := &Session{service: strings.TrimPrefix(service, metav1.NamespaceDefault+"/"), subject: &subject{
 		Plan: plan, api: client, nodes: nodes,
 		loads: map[string]*runningLoad{}, probes: map[string]*prober{},
 	}}
@@ -44,7 +47,7 @@ func OpenSession(ctx context.Context, plan Plan, service string) (*Session, erro
 		n := &nodeProxier{lab: plan.Lab, node: node.Name, emit: s.emit, synced: s.synced}
 		spec, err := n.adopt(ctx)
 		if err != nil {
-			return nil, errors.Join(err, s.Close(ctx))
+			return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 		s.proxiers = append(s.proxiers, n)
 		if s.spec.Name == "" {
@@ -55,14 +58,19 @@ func OpenSession(ctx context.Context, plan Plan, service string) (*Session, erro
 		n.observe()
 	}
 	if err := s.prepare(ctx, namespace, name); err != nil {
-		return nil, errors.Join(err, s.Close(ctx))
+		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	return s, nil
 }
 
 // prepare puts there what traffic needs.
 func (s *Session) prepare(ctx context.Context, namespace, name string) (err error) {
-	s.stage, err = newStage(ctx, s.api, append(s.namespaces(), missing(s.namespaces(), namespace)...), s.endpointsChanged)
+	namespaces := s.namespaces()
+	if !slices.Contains(namespaces, namespace) {
+		namespaces = append(namespaces, namespace)
+	}
+	// The end of ctx is that of the session: what is put away then is still to be watched.
+	s.stage, err = newStage(context.WithoutCancel(ctx), s.api, namespaces, s.endpointsChanged)
 	if err != nil {
 		return err
 	}
@@ -79,15 +87,6 @@ func (s *Session) prepare(ctx context.Context, namespace, name string) (err erro
 		return fmt.Errorf("there is no Service %s: %w", s.service, err)
 	}
 	return s.stage.awaitDeployment(ctx, namespace, name, -1)
-}
-
-func missing(names []string, name string) []string {
-	for _, n := range names {
-		if n == name {
-			return nil
-		}
-	}
-	return []string{name}
 }
 
 // Take takes one step, as a run does.
@@ -174,7 +173,10 @@ func (s *Session) KillPod(ctx context.Context) error {
 }
 
 // ReadRules emits the rules behind the Service on the first node.
-func (s *Session) ReadRules(ctx context.Context) { s.readRules(ctx, s.service) }
+func (s *Session) ReadRules(ctx context.Context) {
+	namespace, name := scenarios.SplitName(s.service)
+	s.readRules(ctx, namespace+"/"+name)
+}
 
 // Note emits a sentence for the reader.
 func (s *Session) Note(text string) { s.emit(note("%s", text)) }
