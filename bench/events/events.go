@@ -37,6 +37,7 @@ type Event struct {
 	Programming    *Programming    `json:"programming,omitempty"`
 	Awaited        *Awaited        `json:"awaited,omitempty"`
 	Swap           *Swap           `json:"swap,omitempty"`
+	Rules          *Rules          `json:"rules,omitempty"`
 	Note           *Note           `json:"note,omitempty"`
 }
 
@@ -192,6 +193,14 @@ type Swap struct {
 	BrokenByKind      map[string]int64 `json:"brokenByKind,omitempty"` // "reset", "eof", "timeout"
 	FailedByKind      map[string]int64 `json:"failedByKind,omitempty"`
 	Leftovers         []string         `json:"leftovers,omitempty"` // what the old mode left behind after its clean-up
+}
+
+// Rules is how packets to a Service travelled through the rules of a node at that moment, in the proxier's own notation.
+type Rules struct {
+	Service string   `json:"service"` // namespace/name
+	Node    string   `json:"node"`
+	Proxier string   `json:"proxier"` // the one whose rules they are
+	Lines   []string `json:"lines"`   // as "proxylab rules" prints them: each hop, and below it what it does, after a "#"
 }
 
 // Note is a sentence for the reader of the result: typically what could not be measured, and why.

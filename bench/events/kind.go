@@ -34,6 +34,8 @@ func (e Event) Kind() string {
 		return "awaited"
 	case e.Swap != nil:
 		return "swap"
+	case e.Rules != nil:
+		return "rules"
 	case e.Note != nil:
 		return "note"
 	}

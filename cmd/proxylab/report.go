@@ -15,7 +15,7 @@ import (
 // renderers are the views that can be printed, by the name that -o takes.
 var renderers = map[string]func(*report.Result) ([]byte, error){
 	"table": func(r *report.Result) ([]byte, error) {
-		return []byte(report.Table(r, report.Terminal(os.Stdout))), nil
+		return []byte(report.Table(r, tableOptions())), nil
 	},
 	"json":  report.JSON,
 	"junit": report.JUnit,

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"proxylab/bench/events"
-	"proxylab/bench/report"
 	"proxylab/bench/usage"
 	"proxylab/lab"
 	"proxylab/lab/controlplane"
@@ -38,7 +37,9 @@ type runOptions struct {
 	pace                    int // percent of the scenario's rates; 0: as the kernel can bear
 	terms                   proxierFlags
 	kernel                  kernelFlags
-	relay                   bool // this is the run inside a kernel: its events go to standard output, and nothing else
+	tui                     string
+	screen                  *screen // that the run is shown on; nil: as lines
+	relay                   bool    // this is the run inside a kernel: its events go to standard output, and nothing else
 }
 
 func newRun() *cobra.Command {
@@ -49,6 +50,8 @@ func newRun() *cobra.Command {
 		Long: `Play each scenario (a built-in's name or a file) against each proxier, on a lab made for it and removed
 afterwards, or on the one that --name says. What happens is written to OUT/<id>/events.jsonl as it happens; the
 result is printed at the end, and again by "proxylab report". Ctrl-C ends the run and reports what was measured.
+
+On a terminal the run is shown full screen while it goes on (--tui off: as lines); "proxylab watch" shows it again.
 
 Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did not hold, 5 this machine lacks something.`,
 		Example: `  proxylab run quickstart
@@ -67,6 +70,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did 
 	f.StringVarP(&o.output, "output", "o", "table", "what to print at the end: "+strings.Join(outputs(), ", "))
 	f.BoolVar(&o.relay, "relay", false, "write the run's events on standard output, and no log and no result")
 	_ = f.MarkHidden("relay") // it is there
+	registerTUI(cmd, &o.tui)
 	o.terms.register(cmd)
 	o.kernel.register(cmd)
 	return cmd
@@ -130,6 +134,10 @@ func (o *runOptions) validate(cmd *cobra.Command) error {
 	if err := o.kernel.validate(cmd, o.name); err != nil {
 		return err
 	}
+	var err error
+	if o.screen, err = screenFor(o.tui); err != nil {
+		return err
+	}
 	switch {
 	case o.repeat < 1 || o.repeat > 1000:
 		return usagef("--repeat %d: accepted are 1 to 1000", o.repeat)
@@ -172,10 +180,10 @@ func loadScenarios(names []string) ([]*scenarios.Scenario, error) {
 
 // recording is a run's log while it is written, shown as it goes.
 type recording struct {
-	cmd      *cobra.Command
-	dir      string
-	log      *events.Writer
-	progress *events.Listener
+	cmd     *cobra.Command
+	dir     string
+	log     *events.Writer
+	display *display
 }
 
 func (o *runOptions) record(cmd *cobra.Command, id string) (*recording, error) {
@@ -184,16 +192,15 @@ func (o *runOptions) record(cmd *cobra.Command, id string) (*recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &recording{cmd: cmd, dir: dir, log: log, progress: log.Listen(report.Progress(cmd.ErrOrStderr()))}, nil
+	return &recording{cmd: cmd, dir: dir, log: log, display: displayOf(cmd, log, o.screen)}, nil
 }
 
 // conclude closes the log and prints the result. playErr is what kept the run from being played to its end.
 func (r *recording) conclude(output string, playErr error) error {
 	ctx := r.cmd.Context()
-	// What a terminal has not taken by then is in the log.
 	shown, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = r.progress.Close(shown)
+	r.display.close(shown, r.cmd.ErrOrStderr())
 	if err := r.log.Close(); err != nil {
 		return fmt.Errorf("the run's log is not whole: %w", err)
 	}

@@ -35,6 +35,7 @@ type nodeProxier struct {
 	runs   bool                   // and it still runs
 	effect string                 // the one that runs by its own word: another where a fallback was taken
 	since  time.Time              // when the subject's first proxier was started: older reports are another's
+	state  *lab.ProxierState      // of the one that was started last
 	follow *follower
 	watch  *watch
 }
@@ -64,6 +65,41 @@ func (n *nodeProxier) start(ctx context.Context, spec lab.ProxierSpec) error {
 	if state == nil {
 		return fmt.Errorf("%s on %s ended right after its start", spec.Name, n.node)
 	}
+	n.state = state
+	n.observe()
+	return nil
+}
+
+// adopt takes over the proxier that runs on the node already. It is measured from observe on.
+func (n *nodeProxier) adopt(ctx context.Context) (lab.ProxierSpec, error) {
+	state, err := n.lab.Proxier(ctx, n.node)
+	if err != nil {
+		return lab.ProxierSpec{}, fmt.Errorf("proxier of %s: %w", n.node, err)
+	}
+	if state == nil {
+		return lab.ProxierSpec{}, fmt.Errorf("no proxier runs on %s: start one with proxylab swap", n.node)
+	}
+	n.since, n.state, n.last, n.runs = time.Now(), state, state.ProxierSpec, true
+	n.name.Store(&n.last.Name)
+	return n.last, nil
+}
+
+// leave ends the measuring of a proxier that runs on.
+func (n *nodeProxier) leave() {
+	if n.watch != nil {
+		n.watch.cancel()
+		<-n.watch.done
+		n.watch = nil
+	}
+	if n.follow != nil {
+		n.follow.close()
+		n.follow = nil
+	}
+}
+
+// observe begins to measure the proxier that runs.
+func (n *nodeProxier) observe() {
+	state, spec := n.state, n.last
 	if is := InEffect(state.Reports); is != "" && is != spec.Name {
 		n.effect = is
 		n.emit(note("%s: %s was asked for, %s runs in its place; its log says why", n.node, spec.Name, is))
@@ -74,7 +110,6 @@ func (n *nodeProxier) start(ctx context.Context, spec lab.ProxierSpec) error {
 		n.follow = followFile(state.Reports, n.report)
 	}
 	n.watch = n.measure(state.PID, spec.Name)
-	return nil
 }
 
 // stop ends the proxier; its rules stay. The last of what it reported has been emitted when stop returns.

@@ -54,8 +54,10 @@ func (s *subject) play(ctx context.Context) error {
 		limit = interruptedLimit
 	}
 	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	services := s.probed()
 	err = errors.Join(err, s.finish(finishing))
 	cancel()
+	s.readRules(ctx, services...) // nothing is measured any more that this could disturb
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience(tearDownLimit))
 	defer cancel()
 	err = errors.Join(err, s.tearDown(ending, ctx.Err() != nil))
@@ -145,19 +147,24 @@ func (s *subject) namespaces() []string {
 // steps takes them in order. The first that fails ends the subject.
 func (s *subject) steps(ctx context.Context) error {
 	for i, step := range s.Scenario.Spec.Steps {
-		s.emit(events.Event{StepStarted: &events.StepStarted{Index: i, Kind: step.Kind(), Text: step.String()}})
-		began := time.Now()
-		err := s.step(ctx, step)
-		ended := events.StepEnded{Index: i, Seconds: time.Since(began).Seconds()}
-		if err != nil {
-			ended.Error = err.Error()
-		}
-		s.emit(events.Event{StepEnded: &ended})
-		if err != nil {
+		if err := s.take(ctx, i, step); err != nil {
 			return fmt.Errorf("step %d (%s): %w", i+1, step, err)
 		}
 	}
 	return nil
+}
+
+// take takes one, and says so in the log.
+func (s *subject) take(ctx context.Context, index int, step scenarios.Step) error {
+	s.emit(events.Event{StepStarted: &events.StepStarted{Index: index, Kind: step.Kind(), Text: step.String()}})
+	began := time.Now()
+	err := s.step(ctx, step)
+	ended := events.StepEnded{Index: index, Seconds: time.Since(began).Seconds()}
+	if err != nil {
+		ended.Error = err.Error()
+	}
+	s.emit(events.Event{StepEnded: &ended})
+	return err
 }
 
 // finish ends the loads and then the probes, so that what was still under way is counted.
