@@ -52,7 +52,7 @@ func formatSeconds(s float64) string {
 	case s < 119.5:
 		return digits(s) + "s"
 	}
-	return strings.TrimSuffix(strings.TrimSuffix((time.Duration(math.Round(s)) * time.Second).String(), "0s"), "0m")
+	return strings.TrimSuffix(strings.TrimSuffix((time.Duration(math.Round(s))*time.Second).String(), "0s"), "0m")
 }
 
 // digits is v to three digits, without zeros that say nothing.

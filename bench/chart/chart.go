@@ -105,7 +105,7 @@ func (c *canvas) bare() *plot.Plot {
 	p.TextHandler = c.fonts
 	p.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		a.Padding = 0
+		a.Padding = 6 // between the drawing and the labels
 		a.LineStyle.Width = 0
 		a.Tick.Length = 0
 		a.Tick.LineStyle.Width = 0

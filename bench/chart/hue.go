@@ -56,12 +56,11 @@ func mark(kind, n uint8) color.NRGBA { return color.NRGBA{R: 0xab, G: kind, B: n
 
 func (h Hue) color() color.NRGBA { return mark(0xfd, uint8(h)) }
 
-// faint is the hue as it fills areas that lie over each other.
-func (h Hue) faint(alpha uint8) color.NRGBA {
-	c := h.color()
-	c.A = alpha
-	return c
-}
+// faint is the hue as it fills areas that lie over or beside each other. It is a mark of its own, since the drawing library
+// would mix colour and opacity.
+func (h Hue) faint() color.NRGBA { return mark(0xfc, uint8(h)) }
+
+const faintOpacity = "0.5"
 
 // variables are what the marks become.
 func variables() *strings.Replacer {
@@ -69,12 +68,18 @@ func variables() *strings.Replacer {
 	add := func(c color.NRGBA, name, fallback string) {
 		pairs = append(pairs, fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B), "var(--"+name+", "+fallback+")")
 	}
+	faint := func(h Hue) {
+		c := h.faint()
+		pairs = append(pairs, fmt.Sprintf(`fill="#%02X%02X%02X"`, c.R, c.G, c.B),
+			fmt.Sprintf(`fill="var(--%s, %s)" fill-opacity="%s"`, h.Class(), hues[h].light, faintOpacity))
+	}
 	add(ink, "chart-ink", "#4a5560")
 	add(line, "chart-line", "#d5dade")
 	add(soft, "chart-soft", "#8b96a1")
 	add(ground, "chart-ground", "#ffffff")
 	for i := range hues {
 		add(Hue(i).color(), Hue(i).Class(), hues[i].light)
+		faint(Hue(i))
 	}
 	return strings.NewReplacer(pairs...)
 }

@@ -107,7 +107,11 @@ func (d division) Plot(c draw.Canvas, p *plot.Plot) {
 		if right-left > 2 {
 			right-- // a gap between neighbours
 		}
-		block(&c, d.d.Hue.faint(uint8(0xff-0x60*(i%2))), left, right, bottom+6, bottom+16)
+		ink := d.d.Hue.color()
+		if i%2 == 1 {
+			ink = d.d.Hue.faint()
+		}
+		block(&c, ink, left, right, bottom+6, bottom+16)
 		at += share
 	}
 }

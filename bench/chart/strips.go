@@ -151,7 +151,7 @@ func (s strip) Plot(c draw.Canvas, p *plot.Plot) {
 	for k, v := range dots(s.s.Values) {
 		if v > 0 {
 			jitter := vg.Length(float64(k*7%11)-5) * 0.9 // the same each time
-			disc(&c, s.s.Hue.faint(0x66), vg.Point{X: x(v), Y: middle + jitter}, 2.4)
+			disc(&c, s.s.Hue.faint(), vg.Point{X: x(v), Y: middle + jitter}, 2.4)
 		}
 	}
 	for _, q := range []struct {

@@ -84,55 +84,51 @@ func expectationFindings(cols []*column, list []Verdict) []Finding {
 	return out
 }
 
-// swapFindings: what a live change broke, for each change that it was tried with.
+// swapFindings is one sentence on what all live changes broke, with each of them as evidence.
 func swapFindings(c *column) []Finding {
-	type sum struct {
-		broken, open int
-		failed       int64
-		kinds        map[string]int64
-		times        int
-	}
 	var names []string
-	sums := map[string]*sum{}
+	sums := map[string]*Swap{}
+	kinds := map[string]map[string]int64{}
+	var broken, failed int64
 	for _, s := range c.subjects {
 		for _, w := range s.Swap {
 			name := swapName(w)
 			if sums[name] == nil {
-				sums[name] = &sum{kinds: map[string]int64{}}
+				sums[name], kinds[name] = &Swap{}, map[string]int64{}
 				names = append(names, name)
 			}
 			t := sums[name]
-			t.times++
-			t.broken, t.open, t.failed = t.broken+w.ConnectionsBroken, t.open+w.ConnectionsOpen, t.failed+w.RequestsFailed
+			t.ConnectionsBroken, t.ConnectionsOpen = t.ConnectionsBroken+w.ConnectionsBroken, t.ConnectionsOpen+w.ConnectionsOpen
+			t.RequestsFailed += w.RequestsFailed
+			broken, failed = broken+int64(w.ConnectionsBroken), failed+w.RequestsFailed
 			for _, m := range []map[string]int64{w.BrokenByKind, w.FailedByKind} {
 				for k, n := range m {
-					t.kinds[k] += n
+					kinds[name][k] += n
 				}
 			}
 		}
 	}
-	var out []Finding
-	for _, name := range names {
-		t := sums[name]
-		f := Finding{Fine, c.name, "no connection broke and no request failed at the swap " + name, ""}
-		switch {
-		case t.broken > 0 && t.failed > 0:
-			f.Weight, f.Text = Broken, fmt.Sprintf("%s broken and %s failed at the swap %s", counted(int64(t.broken), "connection"), counted(t.failed, "new request"), name)
-		case t.broken > 0:
-			f.Weight, f.Text = Broken, fmt.Sprintf("%s broken at the swap %s", counted(int64(t.broken), "connection"), name)
-		case t.failed > 0:
-			f.Weight, f.Text = Broken, fmt.Sprintf("no connection broke, but %s failed at the swap %s", counted(t.failed, "new request"), name)
-		}
-		f.Evidence = fmt.Sprintf("%d of %d open connections broken", t.broken, t.open)
-		if len(t.kinds) > 0 {
-			f.Evidence += "; " + kindsText(t.kinds)
-		}
-		if t.times > 1 {
-			f.Evidence += fmt.Sprintf("; %d swaps together", t.times)
-		}
-		out = append(out, f)
+	if len(names) == 0 {
+		return nil
 	}
-	return out
+	f := Finding{Fine, c.name, "no connection broken and no request failed at swaps", ""}
+	switch {
+	case broken > 0 && failed > 0:
+		f.Weight, f.Text = Broken, counted(broken, "connection")+" broken and "+counted(failed, "new request")+" failed at swaps"
+	case broken > 0:
+		f.Weight, f.Text = Broken, counted(broken, "connection")+" broken at swaps"
+	case failed > 0:
+		f.Weight, f.Text = Broken, "no connection broken, but "+counted(failed, "new request")+" failed at swaps"
+	}
+	for i, name := range names {
+		t := sums[name]
+		names[i] = fmt.Sprintf("%s: %d of %d connections broken, %d requests failed", name, t.ConnectionsBroken, t.ConnectionsOpen, t.RequestsFailed)
+		if len(kinds[name]) > 0 {
+			names[i] += " (" + kindsText(kinds[name]) + ")"
+		}
+	}
+	f.Evidence = strings.Join(names, "; ")
+	return []Finding{f}
 }
 
 func counted(n int64, what string) string {
@@ -152,9 +148,9 @@ func kindsText(kinds map[string]int64) string {
 	return strings.Join(names, ", ")
 }
 
-// errorFindings: the share of a load's requests that failed, from one in a thousand on.
+// errorFindings is one sentence on the shares of requests that failed, of the loads where that was one in a thousand or more.
 func errorFindings(c *column) []Finding {
-	var out []Finding
+	var shares, evidence []string
 	for _, name := range loadNames([]*column{c}) {
 		var requests, errors int64
 		kinds := map[string]int64{}
@@ -167,11 +163,14 @@ func errorFindings(c *column) []Finding {
 			}
 		}
 		if share := float64(errors) / float64(max(requests, 1)); share >= 0.001 {
-			out = append(out, Finding{Broken, c.name, fmt.Sprintf("%s of the requests of load %s failed", digits(100*share)+"%", name),
-				fmt.Sprintf("%d of %d: %s", errors, requests, kindsText(kinds))})
+			shares = append(shares, fmt.Sprintf("%s%% of load %s", digits(100*share), name))
+			evidence = append(evidence, fmt.Sprintf("%s: %d of %d (%s)", name, errors, requests, kindsText(kinds)))
 		}
 	}
-	return out
+	if len(shares) == 0 {
+		return nil
+	}
+	return []Finding{{Broken, c.name, "requests failed: " + strings.Join(shares, ", "), strings.Join(evidence, "; ")}}
 }
 
 func syncFindings(c *column) []Finding {
@@ -199,8 +198,23 @@ func compareFindings(cols []*column) []Finding {
 	} {
 		out = append(out, worst(cols, q.path, q.what)...)
 	}
+	return append(out, latencyFindings(cols)...)
+}
+
+// latencyFindings puts the loads together in which the same proxier is the slowest.
+func latencyFindings(cols []*column) []Finding {
+	var out []Finding
 	for _, load := range loadNames(cols) {
-		out = append(out, worst(cols, "load."+load+".latency.p99", "latency p99 of load "+load)...)
+		for _, f := range worst(cols, "load."+load+".latency.p99", "") {
+			text, evidence := strings.TrimSpace(f.Text)+" in load "+load, load+": "+f.Evidence
+			i := slices.IndexFunc(out, func(o Finding) bool { return o.Proxier == f.Proxier })
+			if i < 0 {
+				out = append(out, Finding{Differing, f.Proxier, "latency p99 " + text, evidence})
+				continue
+			}
+			out[i].Text += ", " + text
+			out[i].Evidence += "; " + evidence
+		}
 	}
 	return out
 }

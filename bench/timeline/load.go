@@ -6,10 +6,10 @@ import (
 	"proxylab/bench/events"
 )
 
-// A load is kept in pieces of half a second at first, the length of a tick. When there are more pieces than a chart has
+// A load is kept in pieces of a second at first, which is two ticks. When there are more pieces than a chart has
 // room for, each two become one, so that hours of a log take no more memory than minutes.
 const (
-	firstWidth = 0.5
+	firstWidth = 1.0
 	maxPieces  = 240
 )
 
@@ -39,11 +39,9 @@ func (l *load) add(e *events.LoadTick, at float64) {
 		l.pieces = append(l.pieces, piece{})
 	}
 	one := piece{seconds: e.Seconds, requests: e.Requests, errors: e.Errors, bytes: e.Bytes, open: e.Open, ticks: 1}
-	if e.Latency != nil {
-		// What cannot be read is noted in the result; a chart goes on without it.
-		if h, err := hdrhistogram.DecodePacked([]byte(e.Latency.HDR)); err == nil && h.TotalCount() > 0 {
-			one.latency = h
-		}
+	// What cannot be read is noted in the result; a chart goes on without it.
+	if h, err := e.Latency.Packed(); err == nil && h != nil && h.TotalCount() > 0 {
+		one.latency = h
 	}
 	l.pieces[i].merge(one)
 }
@@ -58,7 +56,7 @@ func (p *piece) merge(o piece) {
 	switch {
 	case o.latency == nil:
 	case p.latency == nil:
-		p.latency = o.latency
+		p.latency = o.latency.Clone() // others read it too
 	default:
 		_ = p.latency.Merge(o.latency) // what lies outside the range of all histograms of a log is not in a log
 	}
