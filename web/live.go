@@ -13,7 +13,7 @@ import (
 const (
 	shareOfProcessor = 0.02
 	fastest          = time.Second
-	slowest          = 15 * time.Second
+	slowest          = 5 * time.Second
 )
 
 // live sends the parts of a run's page that have changed, until the run has ended or the visitor is gone. A visitor that is
