@@ -83,9 +83,13 @@ type axis struct {
 	ticks    ticks
 }
 
+// least is the smallest value that an axis is made for, and the share of the largest below which a logarithmic axis does not
+// go: no figure of a log is smaller.
+const least = 1e-9
+
 // linearAxis is from 0 to a round number above high.
 func linearAxis(low, high float64, u Unit) axis {
-	if high <= 0 {
+	if high < least {
 		high = 1
 	}
 	step := roundStep(high / 4)
@@ -113,7 +117,8 @@ func roundStep(v float64) float64 {
 
 // logAxis is from below low to above high; within two decades the ticks are 1, 2, 5, beyond that the decades.
 func logAxis(low, high float64, u Unit) axis {
-	a := axis{min: low * 0.9, max: high * 1.1}
+	high = max(high, least)
+	a := axis{min: max(low, high*least) * 0.9, max: high * 1.1}
 	if a.max/a.min < 8 { // some room, so that noise does not look like a landslide
 		middle := math.Sqrt(a.min * a.max)
 		a.min, a.max = middle/math.Sqrt(8), middle*math.Sqrt(8)

@@ -151,8 +151,8 @@ func (c *Comparison) note(base, new *report.Result, order, orderAfter []key, bef
 	switch {
 	case len(c.Rows) == 0:
 	case least < needed:
-		say("Some figures have %d repetitions on one side. With fewer than %d on each side no difference can be told from chance, so they "+
-			"cannot be judged: repeat both runs with --repeat %d or more.", least, needed, advised)
+		say("With fewer than %d repetitions on each side no difference can be told from chance. Some figures have only %d on one side and "+
+			"cannot be judged: repeat both runs with --repeat %d or more.", needed, least, advised)
 	case least < advised:
 		say("With fewer than %d repetitions on each side a median has no 95 %% confidence interval.", advised)
 	}

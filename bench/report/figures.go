@@ -41,6 +41,9 @@ func Figures(s *Subject) []Figure {
 			continue
 		}
 		for _, name := range comparedOfLoads {
+			if (name == "throughput") != (s.Loads[load].Kind == "stream") && (name == "throughput" || name == "rate") {
+				continue // requests per second are the throughput of all but streams
+			}
 			m := metrics[name]
 			if v, _ := m.get(s.Loads[load]); v != nil {
 				list = append(list, Figure{Path: "load." + load + "." + name, Value: *v, HigherIsBetter: higherIsBetter[name], dim: m.dim})

@@ -14,6 +14,7 @@ import (
 type Folder struct {
 	groups []*group
 	steps  map[int]*Step
+	last   int // index of the scenario's last step; -1: it is not known
 }
 
 // group gathers one proxier.
@@ -21,13 +22,17 @@ type group struct {
 	out   Group
 	loads map[string]*load
 	zero  map[int]time.Time // repetition -> when its first step began
+	over  map[int]bool      // repetition -> its last step has ended: loads only wait for answers that are due
 }
 
 // NewFolder returns one that has seen nothing.
-func NewFolder() *Folder { return &Folder{steps: map[int]*Step{}} }
+func NewFolder() *Folder { return &Folder{steps: map[int]*Step{}, last: -1} }
 
 // Add takes the next event of the log.
 func (f *Folder) Add(e events.Event) {
+	if e.RunStarted != nil {
+		f.last = len(e.RunStarted.Steps) - 1
+	}
 	if e.Subject == nil {
 		return
 	}
@@ -56,9 +61,11 @@ func (f *Folder) add(g *group, e events.Event, at float64) {
 		s := f.step(e.StepEnded.Index)
 		s.finishes = append(s.finishes, at)
 		s.Failed = s.Failed || e.StepEnded.Error != ""
+		g.over[e.Subject.Repetition] = e.StepEnded.Index == f.last
 	case e.LoadStarted != nil && !straight(e.LoadStarted.Name):
 		g.load(e.LoadStarted.Name).kind = e.LoadStarted.Kind
-	case e.LoadTick != nil && !straight(e.LoadTick.Name):
+	case e.LoadTick != nil && (straight(e.LoadTick.Name) || g.over[e.Subject.Repetition]):
+	case e.LoadTick != nil:
 		g.load(e.LoadTick.Name).add(e.LoadTick, at-e.LoadTick.Seconds/2)
 	case e.Sync != nil && (e.Sync.Proxier == "" || e.Sync.Proxier == g.out.Proxier):
 		g.out.Syncs = append(g.out.Syncs, Sync{
@@ -97,7 +104,7 @@ func (f *Folder) group(id events.Subject) *group {
 			return g
 		}
 	}
-	g := &group{loads: map[string]*load{}, zero: map[int]time.Time{}}
+	g := &group{loads: map[string]*load{}, zero: map[int]time.Time{}, over: map[int]bool{}}
 	g.out.Proxier, g.out.Backend = id.Proxier, id.Backend
 	f.groups = append(f.groups, g)
 	return g
