@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 version=$1
 linter=.cache/golangci-lint-$version
 
-unformatted=$(gofmt -l cmd lab proxiers bench scenarios)
+unformatted=$(gofmt -l cmd lab proxiers bench scenarios web)
 if [ -n "$unformatted" ]; then
   echo "not formatted (gofmt -w):"; echo "$unformatted"; exit 1
 fi

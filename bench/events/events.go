@@ -7,7 +7,11 @@
 // Durations are float64 seconds and sizes are bytes, and the field names say so.
 package events
 
-import "time"
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
 
 // Subject is what a measurement belongs to: one proxier, in one repetition of the scenario.
 type Subject struct {
@@ -124,6 +128,8 @@ type LoadTick struct {
 // Histogram is an HdrHistogram of microseconds in its V2 compressed, base64 encoding, which any HDR tool reads.
 type Histogram struct {
 	HDR string `json:"hdr"`
+
+	packed *hdrhistogram.PackedHistogram // the same, where ReadAhead has taken it apart; nil: not yet
 }
 
 // LoadEnded says that a load has stopped and no tick of it follows.

@@ -9,15 +9,24 @@ import (
 // MergeInto adds a histogram of a log to one made by NewHistogram; nil adds nothing. It does not lay out the added
 // one densely, as Decode does, which is what makes reading hours of ticks quick. After an error dst may hold a part.
 func (e *Histogram) MergeInto(dst *hdrhistogram.Histogram) error {
-	if e == nil {
-		return nil
-	}
-	from, err := hdrhistogram.DecodePacked([]byte(e.HDR))
-	if err != nil {
-		return fmt.Errorf("decode histogram %.40q: %w", e.HDR, err)
+	from, err := e.Packed()
+	if from == nil || err != nil {
+		return err
 	}
 	if dropped := from.MergeInto(dst); dropped > 0 {
 		return fmt.Errorf("decode histogram %.40q: %d values lie outside 1 µs to 60 s", e.HDR, dropped)
 	}
 	return nil
+}
+
+// Packed is a histogram of a log in its sparse form, for those that keep many; of nil, nil. It is not to be changed: several
+// may read it.
+func (e *Histogram) Packed() (*hdrhistogram.PackedHistogram, error) {
+	if e == nil {
+		return nil, nil
+	}
+	if e.packed != nil {
+		return e.packed, nil
+	}
+	return unpack(e.HDR)
 }

@@ -16,6 +16,7 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitExpectation = 3
+	exitRegression  = 4
 	exitMissing     = 5
 )
 
@@ -49,6 +50,7 @@ func exitCode(err error) int {
 		expect  expectationError
 		inside  statusError
 		differ  behavioursError
+		worse   regressionError
 	)
 	switch {
 	case err == nil:
@@ -57,6 +59,8 @@ func exitCode(err error) int {
 		return int(inside)
 	case errors.As(err, &expect), errors.As(err, &differ):
 		return exitExpectation
+	case errors.As(err, &worse):
+		return exitRegression
 	case errors.As(err, &usage), errors.As(err, &invalid):
 		return exitUsage
 	case errors.As(err, &missing):

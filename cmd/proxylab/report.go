@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"proxylab/bench/report"
+	"proxylab/bench/report/html"
 )
 
 // renderers are the views that can be printed, by the name that -o takes.
@@ -22,9 +23,23 @@ var renderers = map[string]func(*report.Result) ([]byte, error){
 	"bench": report.Bench,
 }
 
+// fromLog are views that need more than the result: what happened when.
+var fromLog = map[string]func(path string) ([]byte, error){
+	"html": func(path string) ([]byte, error) {
+		v, err := html.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		return v.Report()
+	},
+}
+
 func outputs() []string {
 	var names []string
 	for name := range renderers {
+		names = append(names, name)
+	}
+	for name := range fromLog {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -32,7 +47,7 @@ func outputs() []string {
 }
 
 func checkOutput(name string) error {
-	if renderers[name] == nil {
+	if renderers[name] == nil && fromLog[name] == nil {
 		return usagef("-o %q: accepted are %s", name, strings.Join(outputs(), ", "))
 	}
 	return nil
@@ -73,7 +88,12 @@ func printRun(cmd *cobra.Command, path, output string) error {
 			return fmt.Errorf("result.json: %w", err)
 		}
 	}
-	data, err := renderers[output](result)
+	var data []byte
+	if render := fromLog[output]; render != nil {
+		data, err = render(path)
+	} else {
+		data, err = renderers[output](result)
+	}
 	if err != nil {
 		return err
 	}

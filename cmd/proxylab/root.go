@@ -72,7 +72,7 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
 		newDoctor(), newUp(), newLs(), newDown(), newKubeconfig(), newSwap(), newExec(), newRules(),
-		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newConformance(),
+		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newCompare(), newServe(), newConformance(),
 		newProxier(), newLoad(), newProbe(), newDial(),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,

@@ -40,6 +40,7 @@ type runOptions struct {
 	tui                     string
 	screen                  *screen // that the run is shown on; nil: as lines
 	relay                   bool    // this is the run inside a kernel: its events go to standard output, and nothing else
+	web                     string  // address of the dashboard; empty: none
 }
 
 func newRun() *cobra.Command {
@@ -68,6 +69,8 @@ Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did 
 	f.IntVar(&o.pace, "pace", 0, "send each load at this percentage of its rate (default: 100, in a User Mode Linux kernel 10)")
 	f.StringVar(&o.out, "out", "runs", "directory that the run's own directory is made in")
 	f.StringVarP(&o.output, "output", "o", "table", "what to print at the end: "+strings.Join(outputs(), ", "))
+	f.StringVar(&o.web, "web", "", "serve the web dashboard while the run goes on, on this address")
+	f.Lookup("web").NoOptDefVal = defaultListen
 	f.BoolVar(&o.relay, "relay", false, "write the run's events on standard output, and no log and no result")
 	_ = f.MarkHidden("relay") // it is there
 	registerTUI(cmd, &o.tui)
@@ -85,11 +88,20 @@ func (o *runOptions) run(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
+	if !o.kernel.uml() {
+		if err := preflight(); err != nil {
+			return err
+		}
+	}
+	if o.web != "" {
+		page, err := startDashboard(cmd, o.out, o.web)
+		if err != nil {
+			return err
+		}
+		defer page.stop()
+	}
 	if o.kernel.uml() {
 		return o.inKernel(cmd, names)
-	}
-	if err := preflight(); err != nil {
-		return err
 	}
 	var specs []lab.ProxierSpec
 	for _, name := range o.proxiers {
@@ -127,6 +139,11 @@ func (o *runOptions) validate(cmd *cobra.Command) error {
 	}
 	if err := checkOutput(o.output); err != nil {
 		return err
+	}
+	if o.web != "" {
+		if err := checkListen("--web", o.web); err != nil {
+			return err
+		}
 	}
 	if err := o.terms.validate(); err != nil {
 		return err

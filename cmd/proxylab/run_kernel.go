@@ -33,7 +33,7 @@ func (o *runOptions) oneInKernel(cmd *cobra.Command, name string) error {
 		err    error
 	}
 	ended := make(chan ending, 1)
-	args := innerArgs(cmd, []string{name}, "out", "output", "tui")
+	args := innerArgs(cmd, []string{name}, "out", "output", "tui", "web")
 	go func() {
 		status, err := o.kernel.run(cmd.Context(), append([]string{args[0], "--relay"}, args[1:]...), in, cmd.ErrOrStderr())
 		_ = in.Close() // it cannot fail

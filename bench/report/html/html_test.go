@@ -1,0 +1,253 @@
+package html
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"proxylab/bench/events"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// realLog is the log of a run of the quickstart scenario with four proxiers.
+func realLog(t testing.TB) []byte {
+	t.Helper()
+	f, err := os.Open("testdata/quickstart.jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func written(t testing.TB, log []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), events.FileName)
+	if err := os.WriteFile(path, log, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// short is a log small enough to read what is made of it.
+func short() []byte {
+	var out bytes.Buffer
+	w := events.NewWriter(&out)
+	at := time.Date(2026, 11, 3, 19, 0, 0, 0, time.UTC)
+	emit := func(e events.Event) {
+		e.Time = at
+		w.Emit(e)
+	}
+	emit(events.Event{RunStarted: &events.RunStarted{ID: "r1", Scenario: "tiny <b>", Lab: "netns", Kernel: events.Kernel{Kind: "host", Release: "6.18"},
+		CPUs: 2, Version: "v1", Proxiers: []string{"iptables", "nftables"}, Repeat: 1, Steps: []string{"load web", "swap to nftables"},
+		Expect: []string{"swap.broken == 0"}, Environment: []string{"nft 1.0.6"}}})
+	for i, proxier := range []string{"iptables", "nftables"} {
+		s := &events.Subject{Proxier: proxier, Repetition: 1}
+		of := func(e events.Event) { e.Subject = s; emit(e) }
+		of(events.Event{SubjectStarted: &events.SubjectStarted{}})
+		of(events.Event{StepStarted: &events.StepStarted{Index: 0, Kind: "load", Text: "load web"}})
+		of(events.Event{LoadStarted: &events.LoadStarted{Name: "web", Kind: "http", RatePerSec: 20, Connections: "new"}})
+		of(events.Event{StepEnded: &events.StepEnded{Index: 0}})
+		of(events.Event{StepStarted: &events.StepStarted{Index: 1, Kind: "swap", Text: "swap to nftables"}})
+		for k := range 6 {
+			at = at.Add(500 * time.Millisecond)
+			h := events.NewHistogram()
+			for j := range 10 {
+				events.Record(h, time.Duration(1+i+j%3)*time.Millisecond)
+			}
+			of(events.Event{LoadTick: &events.LoadTick{Name: "web", Seconds: 0.5, Requests: 10, Latency: events.Encode(h),
+				Endpoints: map[string]int64{"a": int64(4 + k%2), "b": 5}}})
+		}
+		of(events.Event{Sync: &events.Sync{Node: "node1", Full: true, Seconds: 0.02 * float64(1+i)}})
+		of(events.Event{Swap: &events.Swap{From: proxier, To: "nftables", Seconds: 1, ConnectionsOpen: 20, ConnectionsBroken: 12 * i}})
+		of(events.Event{StepEnded: &events.StepEnded{Index: 1, Seconds: 3}})
+		of(events.Event{SubjectEnded: &events.SubjectEnded{}})
+	}
+	emit(events.Event{RunEnded: &events.RunEnded{Outcome: "done"}})
+	return out.Bytes()
+}
+
+func reportOf(t *testing.T, log []byte) string {
+	t.Helper()
+	v, err := ReadFile(written(t, log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := v.Report()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestReportGolden(t *testing.T) {
+	got := reportOf(t, short())
+	path := filepath.Join("testdata", "short.html")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("the report differs (-want +got); go test -update if it should:\n%s", d)
+	}
+}
+
+var reference = regexp.MustCompile(`(?:src|href|url)\s*[=(]\s*["']?([^"'#)>]+)`)
+
+func TestTheReportNeedsNothingElse(t *testing.T) {
+	for name, log := range map[string][]byte{"short": short(), "real": realLog(t)} {
+		got := reportOf(t, log)
+		if refs := reference.FindAllString(got, -1); len(refs) > 0 {
+			t.Errorf("%s: it refers to %q", name, refs)
+		}
+		for _, no := range []string{"<script", "<link", "<img", " style=", "tiny <b>", "ZgotmplZ"} {
+			if strings.Contains(got, no) {
+				t.Errorf("%s: it has %q", name, no)
+			}
+		}
+		if findings, table := strings.Index(got, `id="findings-h"`), strings.Index(got, `id="table-h"`); findings < 0 || table < findings {
+			t.Errorf("%s: findings at %d, the table at %d", name, findings, table)
+		}
+	}
+}
+
+func TestIdentifiersAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(reportOf(t, realLog(t)), -1) {
+		if seen[m[1]] {
+			t.Errorf("%q twice", m[1])
+		}
+		seen[m[1]] = true
+	}
+	if len(seen) < 50 {
+		t.Errorf("only %d identifiers", len(seen))
+	}
+}
+
+func TestALogCutOffAnywhereCanBeShown(t *testing.T) {
+	log := realLog(t)
+	for i := range 12 {
+		v, err := ReadFile(written(t, log[:len(log)*i/12]))
+		if err != nil {
+			t.Fatalf("cut at %d of 12: %v", i, err)
+		}
+		if _, err := v.Report(); err != nil {
+			t.Fatalf("cut at %d of 12: %v", i, err)
+		}
+	}
+}
+
+// twoHours is a real log again and again, as repetitions, until it is two hours long.
+func twoHours(t testing.TB) (log []byte, count int) {
+	t.Helper()
+	var all []events.Event
+	for e, err := range events.Read(bytes.NewReader(realLog(t))) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	length := all[len(all)-1].Time.Sub(all[0].Time)
+	times := int(2*time.Hour/length) + 1
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	for i := range times {
+		for _, e := range all {
+			if e.RunStarted != nil && i > 0 || e.RunEnded != nil && i < times-1 {
+				continue
+			}
+			e.Time = e.Time.Add(time.Duration(i) * length)
+			if e.Subject != nil {
+				s := *e.Subject
+				s.Repetition = i + 1
+				e.Subject = &s
+			}
+			if err := enc.Encode(e); err != nil {
+				t.Fatal(err)
+			}
+			count++
+		}
+	}
+	return out.Bytes(), count
+}
+
+// BenchmarkTwoHours opens a log of two hours, from the file to the whole page.
+func BenchmarkTwoHours(b *testing.B) {
+	log, count := twoHours(b)
+	path := written(b, log)
+	b.SetBytes(int64(len(log)))
+	b.ReportMetric(float64(count), "events")
+	for b.Loop() {
+		v, err := ReadFile(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := v.Report(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkView draws what is shown of a run, as a live page does again and again.
+func BenchmarkView(b *testing.B) {
+	f := NewFolder()
+	for e, err := range events.Read(bytes.NewReader(realLog(b))) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		f.Add(e)
+	}
+	for b.Loop() {
+		if _, err := f.View(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestTwoHoursAreShown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads a long log")
+	}
+	log, _ := twoHours(t)
+	began := time.Now()
+	v, err := ReadFile(written(t, log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d MB in %v", len(log)>>20, time.Since(began).Round(time.Millisecond))
+	for _, g := range v.Timeline.Groups {
+		for _, l := range g.Loads {
+			if len(l.Points) > 300 {
+				t.Errorf("%s, %s: %d points", g.Name(), l.Name, len(l.Points))
+			}
+		}
+	}
+	if n := len(v.Result.Subjects); n < 4*40 {
+		t.Errorf("%d subjects: %s", n, fmt.Sprint(v.Proxiers))
+	}
+}
