@@ -29,6 +29,7 @@ func sample() []Event {
 		{Subject: s, Softirq: &Softirq{Seconds: 0.4}},
 		{Subject: s, Programming: &Programming{Service: "default/web", Change: "added", Seconds: 0.3}},
 		{Subject: s, Swap: &Swap{From: "userspace", To: "iptables"}},
+		{Subject: s, Rules: &Rules{Service: "default/web", Node: "node1", Proxier: "iptables", Lines: []string{"nat KUBE-SERVICES:"}}},
 		{Subject: s, Note: &Note{Text: "no ip_vs"}},
 		{Subject: s, LoadEnded: &LoadEnded{Name: "web"}},
 		{Subject: s, SubjectEnded: &SubjectEnded{}},

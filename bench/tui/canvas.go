@@ -169,8 +169,7 @@ func fit(text string, width int) string {
 	return widths.Truncate(text, width, "…")
 }
 
-// table writes rows in columns: each as wide as its widest cell, two blanks between. Cells of a column named in right are
-// aligned there. It returns the width it took.
+// columnsOf are the widths of a table's columns: each as wide as its widest cell.
 func columnsOf(rows [][]string) []int {
 	var width []int
 	for _, row := range rows {

@@ -172,14 +172,14 @@ func drawTime(a area, xMin, xMax float64, marks []Mark, format func(float64) str
 	free := 0 // first column of the labels that is free
 	ending := format(xMax)
 	limit := plot.w - len([]rune(ending)) - 1
-	if len(marks) == 0 || plot.column1(marks[0].At, xMin, xMax) > len(format(xMin))+1 {
+	if len(marks) == 0 || plot.columnAt(marks[0].At, xMin, xMax) > len(format(xMin))+1 {
 		free = plot.text(0, 1, faint, format(xMin)) + 1
 	}
 	for _, m := range marks {
 		if m.At < xMin || m.At > xMax {
 			continue
 		}
-		x := plot.column1(m.At, xMin, xMax)
+		x := plot.columnAt(m.At, xMin, xMax)
 		plot.set(x, 0, '▲', warn)
 		if w := widths.StringWidth(m.Text); x >= free && x+w <= limit {
 			free = x + plot.text(x, 1, warn, m.Text) + 1
@@ -188,8 +188,8 @@ func drawTime(a area, xMin, xMax float64, marks []Mark, format func(float64) str
 	plot.right(plot.w, 1, faint, ending)
 }
 
-// column1 is the column of a moment.
-func (a area) column1(at, xMin, xMax float64) int {
+// columnAt is the column of a moment.
+func (a area) columnAt(at, xMin, xMax float64) int {
 	return min(int((at-xMin)/max(xMax-xMin, 1)*float64(a.w-1)), a.w-1)
 }
 

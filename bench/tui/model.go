@@ -41,8 +41,7 @@ type view struct {
 	until    func() bool
 
 	// A key asked for another load; which there are is known when it is drawn.
-	moveLoad   int
-	moveDirect bool
+	moveLoad int
 }
 
 // move takes the choice of a load to where the keys want it.
@@ -147,7 +146,7 @@ func (m *model) press(msg tea.KeyMsg) {
 	case msg.String() == "ctrl+c":
 		m.leave()
 	case m.typing:
-		m.type1(msg)
+		m.edit(msg)
 	case m.asking:
 		m.asking = false
 		if s := msg.String(); s == "q" || s == "y" || s == "enter" {
@@ -270,8 +269,8 @@ func (m *model) act(msg tea.KeyMsg) bool {
 	return false
 }
 
-// type1 edits the filter.
-func (m *model) type1(msg tea.KeyMsg) {
+// edit edits the filter.
+func (m *model) edit(msg tea.KeyMsg) {
 	switch msg.String() {
 	case "enter":
 		m.typing = false

@@ -14,7 +14,7 @@ func (p *endpointsPage) title() string    { return "Endpoints" }
 func (p *endpointsPage) setSize(w, h int) { p.w, p.h = w, h }
 
 func (p *endpointsPage) key(k keyMap, pressed tea.KeyMsg, v *view) bool {
-	return chooseLoad(k, pressed, v, false)
+	return chooseLoad(k, pressed, v)
 }
 
 func (p *endpointsPage) draw(a area, v *view) {

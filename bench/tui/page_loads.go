@@ -17,7 +17,7 @@ func (p *loadsPage) title() string    { return "Loads" }
 func (p *loadsPage) setSize(w, h int) { p.w, p.h = w, h }
 
 func (p *loadsPage) key(k keyMap, pressed tea.KeyMsg, v *view) bool {
-	return chooseLoad(k, pressed, v, true)
+	return chooseLoad(k, pressed, v)
 }
 
 func (p *loadsPage) draw(a area, v *view) {

@@ -16,11 +16,11 @@ func (p *overview) title() string    { return "Overview" }
 func (p *overview) setSize(w, h int) { p.w, p.h = w, h }
 
 func (p *overview) key(k keyMap, pressed tea.KeyMsg, v *view) bool {
-	return chooseLoad(k, pressed, v, false)
+	return chooseLoad(k, pressed, v)
 }
 
 // chooseLoad moves the choice of a load.
-func chooseLoad(k keyMap, pressed tea.KeyMsg, v *view, direct bool) bool {
+func chooseLoad(k keyMap, pressed tea.KeyMsg, v *view) bool {
 	by := 0
 	switch {
 	case key.Matches(pressed, k.Up):
@@ -29,7 +29,6 @@ func chooseLoad(k keyMap, pressed tea.KeyMsg, v *view, direct bool) bool {
 		by = 1
 	}
 	v.moveLoad += by
-	v.moveDirect = direct
 	return by != 0
 }
 
