@@ -1,7 +1,6 @@
 package report
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -41,17 +40,14 @@ func ReadFile(path string) (*Result, error) {
 
 // Read is the result of a log. With an error comes the result of what was read before it.
 func Read(log io.Reader) (*Result, error) {
-	f, r := NewFolder(), events.NewReader(log)
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return f.Result(), nil
-		}
+	f := NewFolder()
+	for e, err := range events.ReadAhead(log) {
 		if err != nil {
 			return f.Result(), err
 		}
 		f.Add(e)
 	}
+	return f.Result(), nil
 }
 
 // Folder makes a result out of events as they come. It is not safe for concurrent use.

@@ -23,31 +23,21 @@ var renderers = map[string]func(*report.Result) ([]byte, error){
 	"bench": report.Bench,
 }
 
-// fromLog are views that need more than the result: what happened when.
-var fromLog = map[string]func(path string) ([]byte, error){
-	"html": func(path string) ([]byte, error) {
-		v, err := html.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		return v.Report()
-	},
-}
+// viewHTML needs more than the result: what happened when.
+const viewHTML = "html"
 
 func outputs() []string {
 	var names []string
 	for name := range renderers {
 		names = append(names, name)
 	}
-	for name := range fromLog {
-		names = append(names, name)
-	}
+	names = append(names, viewHTML)
 	slices.Sort(names)
 	return names
 }
 
 func checkOutput(name string) error {
-	if renderers[name] == nil && fromLog[name] == nil {
+	if renderers[name] == nil && name != viewHTML {
 		return usagef("-o %q: accepted are %s", name, strings.Join(outputs(), ", "))
 	}
 	return nil
@@ -72,10 +62,23 @@ was killed gives what was measured until then. Exit code 3 when an expectation d
 	return cmd
 }
 
+// readRun reads a run's log, once, for its result and the view asked for.
+func readRun(path, output string) (*report.Result, func(*report.Result) ([]byte, error), error) {
+	if output != viewHTML {
+		result, err := report.ReadFile(path)
+		return result, renderers[output], err
+	}
+	v, err := html.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.Result, func(*report.Result) ([]byte, error) { return v.Report() }, nil
+}
+
 // printRun folds a run's log, keeps result.json beside it, prints the view asked for, and fails where an expectation
 // did not hold.
 func printRun(cmd *cobra.Command, path, output string) error {
-	result, err := report.ReadFile(path)
+	result, render, err := readRun(path, output)
 	if err != nil {
 		return err
 	}
@@ -88,12 +91,7 @@ func printRun(cmd *cobra.Command, path, output string) error {
 			return fmt.Errorf("result.json: %w", err)
 		}
 	}
-	var data []byte
-	if render := fromLog[output]; render != nil {
-		data, err = render(path)
-	} else {
-		data, err = renderers[output](result)
-	}
+	data, err := render(result)
 	if err != nil {
 		return err
 	}

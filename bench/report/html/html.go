@@ -136,7 +136,6 @@ func Templates() (*template.Template, error) {
 		"time":     func(t *time.Time) string { return t.UTC().Format("2 January 2006, 15:04:05 UTC") },
 		"stamp":    func(t *time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"duration": chart.Seconds.Format,
-		"hue":      func(proxier string) chart.Hue { return chart.HueOf(proxier) },
 		"inc":      func(i int) int { return i + 1 },
 	}).ParseFS(files, "parts.tmpl")
 	if err != nil {
