@@ -47,7 +47,7 @@ func TestWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		digests = append(digests, digest.String())
-		if got, want := strings.Join(contents(t, mutate.Extract(image)), " "), "bin/ bin/alias=/usr/bin/program usr/ usr/bin/ usr/bin/program:1000"; got != want {
+		if got, want := strings.Join(contents(t, mutate.Extract(image)), " "), "bin bin/alias=/usr/bin/program usr usr/bin usr/bin/program:1000"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -20,9 +20,10 @@ const (
 	each     = `[0, 1, 2, 3].filter(i, i < size(object.spec.containers) && object.spec.containers[i].image.%s%s)`
 	at       = `"/spec/containers/" + string(i) + `
 	pullNode = `.map(i, JSONPatch{op: "add", path: ` + at + `"/imagePullPolicy", value: "IfNotPresent"})`
-	envNone  = ` && !has(object.spec.containers[i].env)`
-	envEmpty = `.map(i, JSONPatch{op: "add", path: ` + at + `"/env", value: []})`
-	envNode  = `.map(i, JSONPatch{op: "add", path: ` + at + `"/env/-", value: {"name": dyn("PROXYLAB_NODE"), "valueFrom": dyn({"fieldRef": {"fieldPath": "spec.nodeName"}})}})`
+	nodeVar  = `{"name": dyn("PROXYLAB_NODE"), "valueFrom": dyn({"fieldRef": {"fieldPath": "spec.nodeName"}})}`
+	envNode  = `.map(i, has(object.spec.containers[i].env) ?
+  JSONPatch{op: "add", path: ` + at + `"/env/-", value: ` + nodeVar + `} :
+  JSONPatch{op: "add", path: ` + at + `"/env", value: [` + nodeVar + `]})`
 	// An echo whose HTTP server is off is ready when it runs.
 	unprobed = ` && !has(object.spec.containers[i].readinessProbe) && !(has(object.spec.containers[i].args) && "--http=0" in object.spec.containers[i].args)`
 	portArg  = `object.spec.containers[i].args.filter(a, a.startsWith("--http="))`
@@ -53,7 +54,6 @@ func policy() *admissionv1.MutatingAdmissionPolicy {
 			MatchConditions: []admissionv1.MatchCondition{{Name: "ours", Expression: `object.spec.containers.exists(c, c.image.` + ours + `)`}},
 			Mutations: []admissionv1.Mutation{
 				mutate(fmt.Sprintf(each, ours, "") + pullNode),
-				mutate(fmt.Sprintf(each, ourEcho, envNone) + envEmpty),
 				mutate(fmt.Sprintf(each, ourEcho, "") + envNode),
 				mutate(fmt.Sprintf(each, ourEcho, unprobed) + probe),
 			},
