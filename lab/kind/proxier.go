@@ -27,6 +27,9 @@ const upstreamPrefix = "kube-proxy/"
 // specVar is in the environment of a node's proxier, and says how it was asked for.
 const specVar = "PROXYLAB_SPEC"
 
+// startLimit is how long a proxier may take to its first sync: of many Services it may take long.
+const startLimit = 3 * time.Minute
+
 // A node's proxier is found by its part among the lab's processes, as in the netns lab: a transient unit of systemd and a
 // container of kube-proxy get the mark alike.
 func proxierPart(node string) string { return "proxier/" + node }
@@ -55,6 +58,8 @@ func (l *Lab) StartProxier(ctx context.Context, node string, p lab.ProxierSpec) 
 		return err
 	}
 	fail := func(err error) error { return fmt.Errorf("start proxier %s on %s: %w", p.Name, node, err) }
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("not within %s", startLimit))
+	defer cancel()
 	unlock, err := labdir.LockFile(ctx, filepath.Join(labdir.Node(l.Name(), node), "lock"), nil)
 	if err != nil {
 		return err

@@ -63,7 +63,8 @@ func (s *starting) awaitKubeProxy(ctx context.Context, c *api, name string) (pid
 		if err != nil {
 			return 0, err
 		}
-		if p != nil {
+		// What its image runs first, to choose an iptables, has the mark as well.
+		if p != nil && runsKubeProxy(p.PID) {
 			return p.PID, nil
 		}
 		if time.Since(looked) > 500*time.Millisecond {

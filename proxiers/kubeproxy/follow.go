@@ -43,12 +43,11 @@ func Follow(ctx context.Context, o FollowOptions) error {
 		return err
 	}
 	f := &following{FollowOptions: o, cpu: cpu, out: json.NewEncoder(o.Reports), effect: &modeInEffect{url: o.URL + "/proxyMode"},
-		client: &http.Client{Transport: &http.Transport{}, Timeout: askLimit},
-		merger: newMerger(time.Now(), 0, "", servedFamilies()...)}
+		client: &http.Client{Transport: &http.Transport{}, Timeout: askLimit}}
 	defer f.client.CloseIdleConnections()
 	for {
 		pause := followLater
-		if !f.merger.ready {
+		if f.merger == nil || !f.merger.ready {
 			pause = followAtFirst
 		}
 		select {
@@ -56,7 +55,7 @@ func Follow(ctx context.Context, o FollowOptions) error {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), askLimit)
 			defer cancel()
 			_, err := f.look(last)
-			return errors.Join(err, write(last, f.out, f.effect, f.merger.flush()))
+			return errors.Join(err, f.flush(last))
 		case <-time.After(pause):
 		}
 		alive, err := f.look(ctx)
@@ -64,7 +63,7 @@ func Follow(ctx context.Context, o FollowOptions) error {
 			return err
 		}
 		if !alive {
-			return write(ctx, f.out, f.effect, f.merger.flush())
+			return f.flush(ctx)
 		}
 	}
 }
@@ -75,7 +74,14 @@ type following struct {
 	client *http.Client
 	out    *json.Encoder
 	effect *modeInEffect
-	merger *merger
+	merger *merger // nil: it has not answered yet
+}
+
+func (f *following) flush(ctx context.Context) error {
+	if f.merger == nil {
+		return nil
+	}
+	return write(ctx, f.out, f.effect, f.merger.flush())
 }
 
 // look observes once. alive is false when the process has ended.
@@ -87,6 +93,10 @@ func (f *following) look(ctx context.Context) (alive bool, err error) {
 	metrics, err := f.gather(ctx)
 	if err != nil {
 		return true, nil //nolint:nilerr // it does not serve yet, or is busy: the next look tells what this one would have
+	}
+	if f.merger == nil { // it may have synced before anybody looked
+		began := unixTime(find(metrics["process_start_time_seconds"]).GetGauge().GetValue())
+		f.merger = newMerger(began, 0, "", servedFamilies()...)
 	}
 	now := observeGathered(f.Mode, metrics)
 	now.CPU, now.At = cpu, time.Now()

@@ -20,7 +20,8 @@ import (
 
 // exposition is what a kube-proxy serves of its syncs: one family has had n, the other one.
 func exposition(n int, lastOK float64) string {
-	text := "# TYPE kubeproxy_sync_proxy_rules_duration_seconds histogram\n"
+	text := fmt.Sprintf("# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %f\n", lastOK-60)
+	text += "# TYPE kubeproxy_sync_proxy_rules_duration_seconds histogram\n"
 	for family, count := range map[string]int{"IPv4": n, "IPv6": 1} {
 		text += fmt.Sprintf(`kubeproxy_sync_proxy_rules_duration_seconds_bucket{ip_family="%[1]s",le="+Inf"} %[2]d
 kubeproxy_sync_proxy_rules_duration_seconds_sum{ip_family="%[1]s"} %[3]g
