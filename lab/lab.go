@@ -85,6 +85,17 @@ type ProxierState struct {
 	Log     string    // file with what it says
 }
 
+// Info is what can be said about a lab from outside.
+type Info struct {
+	Name     string
+	Kind     string            // "netns", "kind"
+	Nodes    int               // 0: not known, nothing but leftovers
+	Created  time.Time         // zero: not known
+	Proxiers map[string]string // node -> proxier that runs there
+	// Complete: everything that Up makes is there and runs. Otherwise it is being made, or left over from a crash.
+	Complete bool
+}
+
 // Missing says that this machine lacks something that was asked for, and what to do about it.
 type Missing struct {
 	What   string // "network namespaces cannot be made: operation not permitted"

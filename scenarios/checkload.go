@@ -33,6 +33,7 @@ func (r *reader) checkLoad(path string, step int, l *LoadStep) {
 		r.checkRate(path+".rate", *l.Rate, maxRate)
 	}
 	r.checkLoadFields(path, l)
+	r.checkNode(path+".node", l.Node)
 	loadDefaults(l)
 	r.checkTarget(path+".service", "Service", l.Service)
 	if service := r.world.service(l.Service); service != nil && l.Kind != "" {

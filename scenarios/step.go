@@ -32,6 +32,7 @@ type LoadStep struct {
 	Reopen      bool     `json:"reopen,omitempty" jsonschema:"default=true" jsonschema_description:"hold: open another connection for each that breaks."`
 	From        string   `json:"from,omitempty" jsonschema:"default=pod,enum=pod,enum=outside" jsonschema_description:"pod: the client pod. outside: a client beside the nodes, which reaches the NodePort of node1."`
 	Via         string   `json:"via,omitempty" jsonschema:"enum=clusterIP,enum=nodePort" jsonschema_description:"Which address of the Service is used. Default: clusterIP from a pod, nodePort from outside."`
+	Node        string   `json:"node,omitempty" jsonschema_description:"Node that it is sent from, by a client pod of its own there; from outside: whose NodePort is used. Default: where the client pod is, and node1."`
 	Family      string   `json:"family,omitempty" jsonschema:"default=ipv4,enum=ipv4,enum=ipv6" jsonschema_description:"IP family."`
 	Direct      bool     `json:"direct,omitempty" jsonschema:"default=true" jsonschema_description:"Send the same traffic at a tenth of the rate straight to a pod beside it, to tell what the proxying costs. Not with hold or from outside."`
 	For         Duration `json:"for,omitempty" jsonschema_description:"How long. Default: until it is stopped or the scenario ends."`

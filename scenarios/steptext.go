@@ -35,6 +35,11 @@ func (l LoadStep) String() string {
 	} else if l.Via == "nodePort" {
 		b.WriteString(" by NodePort")
 	}
+	if l.Node != "" && l.From == "outside" {
+		fmt.Fprintf(&b, " by way of %s", l.Node)
+	} else if l.Node != "" {
+		fmt.Fprintf(&b, " from %s", l.Node)
+	}
 	if l.Family == "ipv6" {
 		b.WriteString(" over IPv6")
 	}

@@ -16,8 +16,7 @@ import (
 
 	"proxylab/bench/usage"
 	"proxylab/lab"
-	"proxylab/lab/netns"
-	"proxylab/lab/netns/fabric"
+	"proxylab/lab/labs"
 	"proxylab/proxiers/conformance"
 	"proxylab/proxiers/conformance/dialer"
 	"proxylab/proxiers/conformance/rows"
@@ -29,12 +28,13 @@ var conformanceProxiers = []string{"userspace", "iptables", "nftables", "kube-pr
 
 // conformanceOptions are the flags of conformance.
 type conformanceOptions struct {
-	kind, name, output, pattern string
-	proxiers                    []string
-	nodes, kills, parallel      int
-	quick, list                 bool
-	terms                       proxierFlags
-	kernel                      kernelFlags
+	lab                    labFlags
+	name, output, pattern  string
+	proxiers               []string
+	nodes, kills, parallel int
+	quick, list            bool
+	terms                  proxierFlags
+	kernel                 kernelFlags
 }
 
 func newConformance() *cobra.Command {
@@ -59,7 +59,7 @@ this machine lacks something.`,
 	f.StringVar(&o.pattern, "rows", "", `only behaviours whose "area: name" matches this regular expression`)
 	f.BoolVar(&o.quick, "quick", false, "only the quick subset")
 	f.BoolVar(&o.list, "list", false, "print the behaviours and end")
-	f.StringVar(&o.kind, "lab", "netns", "kind of lab: netns")
+	o.lab.register(cmd)
 	f.StringVar(&o.name, "name", "", "use this lab, which is up and stays up (default: a lab of its own)")
 	f.IntVar(&o.nodes, "nodes", 2, "nodes of the lab; behaviours use the first two")
 	f.IntVar(&o.kills, "kills", 50, "how often the proxier is killed where a behaviour does that")
@@ -103,12 +103,15 @@ func (o *conformanceOptions) run(cmd *cobra.Command) error {
 	if o.kernel.uml() {
 		return o.kernel.passThrough(cmd, nil)
 	}
-	if err := preflight(); err != nil {
+	if err := o.lab.settle(cmd, o.name); err != nil {
+		return err
+	}
+	if err := o.lab.preflight(cmd.Context(), o.nodes); err != nil {
 		return err
 	}
 	var specs []lab.ProxierSpec
 	for _, name := range o.proxiers {
-		spec, err := o.terms.spec(cmd.Context(), name)
+		spec, err := o.terms.spec(cmd.Context(), o.lab.kind, name)
 		if err != nil {
 			return err
 		}
@@ -167,7 +170,7 @@ func (o *conformanceOptions) rows() ([]conformance.Row, error) {
 func (o *conformanceOptions) validate(cmd *cobra.Command) error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := checkLabKind(o.kind); err != nil {
+	if err := o.lab.settle(cmd, ""); err != nil && o.name == "" {
 		errs = append(errs, err)
 	}
 	if err := o.terms.validate(); err != nil {
@@ -179,8 +182,8 @@ func (o *conformanceOptions) validate(cmd *cobra.Command) error {
 	if o.output != "table" && o.output != "json" {
 		complain("-o %q: accepted are json, table", o.output)
 	}
-	if o.nodes < 2 || o.nodes > fabric.MaxNodes {
-		complain("--nodes %d: accepted are 2 to %d", o.nodes, fabric.MaxNodes)
+	if o.nodes < 2 || o.nodes > labs.MaxNodes(o.lab.kind) {
+		complain("--nodes %d: accepted are 2 to %d", o.nodes, labs.MaxNodes(o.lab.kind))
 	}
 	if o.name != "" && cmd.Flags().Changed("nodes") {
 		complain("--nodes is for a lab of the run's own, --name for one that is up: give one of them")
@@ -209,7 +212,7 @@ func (o *conformanceOptions) validate(cmd *cobra.Command) error {
 func (o *conformanceOptions) onLab(cmd *cobra.Command, specs []lab.ProxierSpec, f func(context.Context, *conform.Cluster) error) error {
 	ctx := cmd.Context()
 	if o.name != "" {
-		l, err := netns.Open(o.name)
+		l, err := labs.Open(o.name)
 		if err != nil {
 			return err
 		}
@@ -225,12 +228,12 @@ func (o *conformanceOptions) onLab(cmd *cobra.Command, specs []lab.ProxierSpec, 
 		defer cancel()
 		return errors.Join(err, giveBack(back))
 	}
-	l, err := netns.New(netns.Options{Name: fmt.Sprintf("conformance-%d", os.Getpid()), Nodes: o.nodes, Log: slog.Default()})
+	l, err := labs.New(o.lab.options(fmt.Sprintf("conformance-%d", os.Getpid()), o.nodes))
 	if err != nil {
 		return err
 	}
 	defer func() {
-		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		if err := l.Down(down); err != nil {
 			slog.Error("the lab is not wholly removed", "error", err, "remedy", "proxylab down "+l.Name())
@@ -252,9 +255,9 @@ func (o *conformanceOptions) print(cmd *cobra.Command, doc conformance.Document)
 		return err
 	}
 	e := &doc.Environment
-	e.Lab, e.Nodes, e.CPUs, e.Version = o.kind, o.nodes, runtime.NumCPU(), versionText()
+	e.Lab, e.Nodes, e.CPUs, e.Version = o.lab.kind, o.nodes, runtime.NumCPU(), versionText()
 	e.Kernel = conformance.Kernel{Kind: kernelKind(), Release: release}
-	e.Facts = environment(o.terms)
+	e.Facts = environment(o.terms, o.lab.kind)
 	data := []byte(doc.Table())
 	if o.output == "json" {
 		if data, err = doc.JSON(); err != nil {

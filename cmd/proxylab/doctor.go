@@ -41,6 +41,7 @@ asked the same.`,
 			}
 			findings, labErr := examine(cmd.Context())
 			if !kernel.Inside() {
+				findings = append(findings, kindFindings(cmd.Context())...)
 				findings = append(findings, throwAway(cmd.Context())...)
 			}
 			if err := printFindings(cmd.OutOrStdout(), findings, output); err != nil {

@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"proxylab/lab/netns"
+	"proxylab/lab"
+	"proxylab/lab/labs"
 )
 
 func newLs() *cobra.Command {
@@ -19,21 +20,21 @@ func newLs() *cobra.Command {
 		Short: "List the labs on this machine, also what a killed one left",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			labs, err := netns.List(cmd.Context())
+			all, err := labs.List(cmd.Context())
 			if err != nil {
 				return err
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tLAB\tNODES\tPROXIER\tAGE\tSTATE")
-			for _, l := range labs {
-				fmt.Fprintf(w, "%s\tnetns\t%s\t%s\t%s\t%s\n", l.Name, nodeCount(l), proxiersOf(l), age(l), state(l))
+			for _, l := range all {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, l.Kind, nodeCount(l), proxiersOf(l), age(l), state(l))
 			}
 			return w.Flush()
 		},
 	}
 }
 
-func nodeCount(l netns.Info) string {
+func nodeCount(l lab.Info) string {
 	if l.Nodes == 0 {
 		return "?"
 	}
@@ -41,7 +42,7 @@ func nodeCount(l netns.Info) string {
 }
 
 // proxiersOf is one name where all nodes run the same, and each node's own where they differ.
-func proxiersOf(l netns.Info) string {
+func proxiersOf(l lab.Info) string {
 	names := slices.Compact(slices.Sorted(maps.Values(l.Proxiers)))
 	switch {
 	case len(names) == 0:
@@ -56,14 +57,14 @@ func proxiersOf(l netns.Info) string {
 	return strings.Join(each, ",")
 }
 
-func age(l netns.Info) string {
+func age(l lab.Info) string {
 	if l.Created.IsZero() {
 		return "?"
 	}
 	return time.Since(l.Created).Round(time.Second).String()
 }
 
-func state(l netns.Info) string {
+func state(l lab.Info) string {
 	if l.Complete {
 		return "up"
 	}

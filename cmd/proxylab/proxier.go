@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"proxylab/proxiers"
+	"proxylab/proxiers/kubeproxy"
 )
 
 // newProxier is what runs on a node. Its standard output carries one JSON line per sync.
@@ -61,6 +62,21 @@ Proxiers:
 	cmd.Flags().BoolVar(&own, "own-cleanup", false, "of kube-proxy: do what \"kube-proxy --cleanup\" does, no more, and end")
 	cmd.Flags().StringVar(&takenOverBy, "taken-over-by", "", "with --cleanup: the proxier that runs now, whose rules stay")
 	flags.register(cmd)
+	return cmd
+}
+
+// newKubeProxyReports is run by a kind lab beside a kube-proxy that is another process. Its standard output is as newProxier's.
+func newKubeProxyReports() *cobra.Command {
+	var o kubeproxy.FollowOptions
+	cmd := &cobra.Command{
+		Use: "kube-proxy-reports", Short: "Report the syncs of a kube-proxy that runs", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Reports = cmd.OutOrStdout()
+			return kubeproxy.Follow(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().StringVar(&o.Mode, "mode", "", "its mode")
+	cmd.Flags().IntVar(&o.PID, "pid", 0, "its process")
 	return cmd
 }
 

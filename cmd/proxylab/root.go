@@ -14,6 +14,7 @@ import (
 
 	"proxylab/lab/controlplane"
 	"proxylab/lab/kernel"
+	"proxylab/lab/kind"
 	"proxylab/lab/netns"
 )
 
@@ -72,14 +73,15 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
 		newDoctor(), newUp(), newLs(), newDown(), newKubeconfig(), newSwap(), newExec(), newRules(),
-		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newCompare(), newServe(), newConformance(),
-		newProxier(), newLoad(), newProbe(), newDial(),
+		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newCompare(), newServe(), newConformance(), newManifests(),
+		newProxier(), newKubeProxyReports(), newLoad(), newProbe(), newDial(),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 			Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "proxylab", versionText()) },
 		})
 	root.AddCommand(controlplane.Commands()...)
 	root.AddCommand(netns.Commands()...)
+	root.AddCommand(kind.Commands()...)
 	root.AddCommand(kernel.Commands()...)
 	return root
 }

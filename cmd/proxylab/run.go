@@ -19,8 +19,7 @@ import (
 	"proxylab/lab"
 	"proxylab/lab/controlplane"
 	"proxylab/lab/kernel"
-	"proxylab/lab/netns"
-	"proxylab/lab/netns/fabric"
+	"proxylab/lab/labs"
 	"proxylab/proxiers"
 	"proxylab/scenarios"
 	"proxylab/scenarios/play"
@@ -31,16 +30,17 @@ var defaultProxiers = []string{"userspace", "iptables", "kube-proxy/iptables", "
 
 // runOptions are the flags of run.
 type runOptions struct {
-	kind, name, out, output string
-	proxiers                []string
-	nodes, repeat           int
-	pace                    int // percent of the scenario's rates; 0: as the kernel can bear
-	terms                   proxierFlags
-	kernel                  kernelFlags
-	tui                     string
-	screen                  *screen // that the run is shown on; nil: as lines
-	relay                   bool    // this is the run inside a kernel: its events go to standard output, and nothing else
-	web                     string  // address of the dashboard; empty: none
+	lab               labFlags
+	name, out, output string
+	proxiers          []string
+	nodes, repeat     int
+	pace              int // percent of the scenario's rates; 0: as the kernel can bear
+	terms             proxierFlags
+	kernel            kernelFlags
+	tui               string
+	screen            *screen // that the run is shown on; nil: as lines
+	relay             bool    // this is the run inside a kernel: its events go to standard output, and nothing else
+	web               string  // address of the dashboard; empty: none
 }
 
 func newRun() *cobra.Command {
@@ -62,7 +62,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did 
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.proxiers, "proxiers", defaultProxiers, "proxiers to play, in this order")
-	f.StringVar(&o.kind, "lab", "netns", "kind of lab: netns")
+	o.lab.register(cmd)
 	f.StringVar(&o.name, "name", "", "play on this lab, which is up and stays up (default: a lab of the run's own)")
 	f.IntVar(&o.nodes, "nodes", 0, "nodes of the lab (default: as the scenario says)")
 	f.IntVar(&o.repeat, "repeat", 1, "how often each proxier is played; repetitions of different proxiers alternate")
@@ -89,7 +89,10 @@ func (o *runOptions) run(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	if !o.kernel.uml() {
-		if err := preflight(); err != nil {
+		if err := o.lab.settle(cmd, o.name); err != nil {
+			return err
+		}
+		if err := o.lab.preflight(cmd.Context(), max(o.nodes, 1)); err != nil {
 			return err
 		}
 	}
@@ -105,7 +108,7 @@ func (o *runOptions) run(cmd *cobra.Command, names []string) error {
 	}
 	var specs []lab.ProxierSpec
 	for _, name := range o.proxiers {
-		spec, err := o.terms.spec(cmd.Context(), name)
+		spec, err := o.terms.spec(cmd.Context(), o.lab.kind, name)
 		if err != nil {
 			return err
 		}
@@ -134,7 +137,7 @@ func (o *runOptions) share() float64 {
 }
 
 func (o *runOptions) validate(cmd *cobra.Command) error {
-	if err := checkLabKind(o.kind); err != nil {
+	if err := o.lab.settle(cmd, ""); err != nil && o.name == "" {
 		return err
 	}
 	if err := checkOutput(o.output); err != nil {
@@ -160,8 +163,8 @@ func (o *runOptions) validate(cmd *cobra.Command) error {
 		return usagef("--repeat %d: accepted are 1 to 1000", o.repeat)
 	case o.pace < 0 || o.pace > 100:
 		return usagef("--pace %d: accepted are 1 to 100 (per cent)", o.pace)
-	case o.nodes < 0 || o.nodes > fabric.MaxNodes:
-		return usagef("--nodes %d: accepted are 1 to %d", o.nodes, fabric.MaxNodes)
+	case o.nodes < 0 || o.nodes > labs.MaxNodes(o.lab.kind):
+		return usagef("--nodes %d: accepted are 1 to %d", o.nodes, labs.MaxNodes(o.lab.kind))
 	case o.nodes > 0 && o.name != "":
 		return usagef("--nodes is for a lab of the run's own, --name for one that is up: give one of them")
 	case len(o.proxiers) == 0:
@@ -275,7 +278,7 @@ func outcome(ctx context.Context, err error) *events.RunEnded {
 func (o *runOptions) onLab(ctx context.Context, s *scenarios.Scenario, specs []lab.ProxierSpec, emit func(events.Event)) error {
 	plan := play.Plan{Scenario: s, Proxiers: specs, Repeat: o.repeat, Emit: emit}
 	if o.name != "" {
-		l, err := netns.Open(o.name)
+		l, err := labs.Open(o.name)
 		if err != nil {
 			return err
 		}
@@ -286,15 +289,14 @@ func (o *runOptions) onLab(ctx context.Context, s *scenarios.Scenario, specs []l
 	if o.nodes > 0 {
 		nodes = o.nodes
 	}
-	l, err := netns.New(netns.Options{
-		Name: fmt.Sprintf("run-%d", os.Getpid()), Nodes: nodes, Log: slog.Default(),
-		Background: controlplane.Background{Services: s.Spec.Background.Services, EndpointsPerService: s.Spec.Background.EndpointsPerService},
-	})
+	options := o.lab.options(fmt.Sprintf("run-%d", os.Getpid()), nodes)
+	options.Background = controlplane.Background{Services: s.Spec.Background.Services, EndpointsPerService: s.Spec.Background.EndpointsPerService}
+	l, err := labs.New(options)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		if err := l.Down(down); err != nil {
 			slog.Error("the lab is not wholly removed", "error", err, "remedy", "proxylab down "+l.Name())
@@ -311,7 +313,7 @@ func (o *runOptions) onLab(ctx context.Context, s *scenarios.Scenario, specs []l
 func (o *runOptions) started(id string, s *scenarios.Scenario, release string) *events.RunStarted {
 	return &events.RunStarted{
 		ID: id, Scenario: s.Metadata.Name, ScenarioYAML: s.Source,
-		Lab: o.kind, Kernel: events.Kernel{Kind: kernelKind(), Release: release},
+		Lab: o.lab.kind, Kernel: events.Kernel{Kind: kernelKind(), Release: release},
 		CPUs: runtime.NumCPU(), Version: versionText(),
 		Proxiers: slices.Clone(o.proxiers), Repeat: o.repeat,
 		Steps: s.StepTexts(), Expect: slices.Clone(s.Spec.Expect),

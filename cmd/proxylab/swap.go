@@ -30,17 +30,17 @@ Proxiers:
 			if err := flags.validate(); err != nil {
 				return err
 			}
+			l, err := openLab(cmd.Context(), name)
+			if err != nil {
+				return err
+			}
 			var to *lab.ProxierSpec
 			if args[0] != "none" {
-				spec, err := flags.spec(cmd.Context(), args[0])
+				spec, err := flags.spec(cmd.Context(), l.Kind(), args[0])
 				if err != nil {
 					return err
 				}
 				to = &spec
-			}
-			l, err := openLab(cmd.Context(), name)
-			if err != nil {
-				return err
 			}
 			nodes, err := l.Nodes(cmd.Context())
 			if err != nil {

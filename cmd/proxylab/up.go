@@ -2,51 +2,58 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"proxylab/lab"
-	"proxylab/lab/netns"
-	"proxylab/lab/netns/fabric"
+	"proxylab/lab/labs"
 )
 
 func newUp() *cobra.Command {
 	var (
-		kind, name, proxier string
-		nodes               int
-		flags               proxierFlags
+		what          labFlags
+		name, proxier string
+		nodes         int
+		flags         proxierFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Bring up a lab and leave it running",
-		Long: `Bring up a cluster on this machine: a real control plane, and nodes and pods in network namespaces.
-It stays until "proxylab down". Called again, it completes what is missing.`,
+		Long: `Bring up a cluster on this machine. --lab netns: a real control plane, and nodes and pods in network namespaces.
+--lab kind: a real cluster in Docker, made by kind; or the kind cluster of that name that is there already, which then
+stays when the lab goes. The lab stays until "proxylab down". Called again, it completes what is missing.`,
 		Example: `  proxylab up --nodes 3 --proxier iptables
+  proxylab up --lab kind --proxier kube-proxy/nftables
   kubectl --kubeconfig "$(proxylab kubeconfig)" get nodes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLabKind(kind); err != nil {
+			if err := what.settle(cmd, ""); err != nil {
 				return err
 			}
-			if nodes < 1 || nodes > fabric.MaxNodes {
-				return usagef("--nodes %d: accepted are 1 to %d", nodes, fabric.MaxNodes)
+			if nodes < 1 || nodes > labs.MaxNodes(what.kind) {
+				return usagef("--nodes %d: accepted are 1 to %d", nodes, labs.MaxNodes(what.kind))
+			}
+			if what.config != "" && cmd.Flags().Changed("nodes") {
+				return usagef("--nodes and --kind-config: the configuration says how many nodes there are, give one of them")
 			}
 			if err := flags.validate(); err != nil {
 				return err
 			}
-			if err := preflight(); err != nil {
+			if err := what.preflight(cmd.Context(), nodes); err != nil {
 				return err
 			}
-			options := netns.Options{Name: name, Nodes: nodes, Log: slog.Default()}
+			if !cmd.Flags().Changed("nodes") && labs.Exists(name) {
+				nodes = 0 // as many as it has
+			}
+			options := what.options(name, nodes)
 			if proxier != "none" {
-				spec, err := flags.spec(cmd.Context(), proxier)
+				spec, err := flags.spec(cmd.Context(), what.kind, proxier)
 				if err != nil {
 					return err
 				}
 				options.Proxier = &spec
 			}
-			l, err := netns.New(options)
+			l, err := labs.New(options)
 			if err != nil {
 				return usageError{err}
 			}
@@ -61,7 +68,7 @@ It stays until "proxylab down". Called again, it completes what is missing.`,
 			return describe(cmd, l)
 		},
 	}
-	cmd.Flags().StringVar(&kind, "lab", "netns", "kind of lab: netns")
+	what.register(cmd)
 	cmd.Flags().StringVar(&name, "name", defaultLab, "name of the lab")
 	cmd.Flags().IntVar(&nodes, "nodes", 2, "number of nodes")
 	cmd.Flags().StringVar(&proxier, "proxier", "iptables", `proxier to run on every node, or "none"`)

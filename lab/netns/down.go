@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"proxylab/lab/labdir"
 	"proxylab/lab/netns/fabric"
 	"proxylab/lab/procs"
 )
@@ -39,7 +39,7 @@ func Remove(ctx context.Context, name string) error {
 }
 
 func down(ctx context.Context, name string, log *slog.Logger) error {
-	unlock, err := lock(ctx, name, func() {
+	unlock, err := labdir.Lock(ctx, name, func() {
 		log.Info("waiting for another proxylab that is at work on this lab")
 	})
 	if err != nil {
@@ -59,9 +59,7 @@ func down(ctx context.Context, name string, log *slog.Logger) error {
 			break
 		}
 	}
-	// Still locked: whoever waits for the lock finds that the file is another one.
-	err = os.Remove(lockPath(name))
-	_ = os.Remove(rootDir) // if it was the last lab
+	err = labdir.Forget(name)
 	if err == nil {
 		log.Info("lab is gone")
 	}
@@ -74,8 +72,8 @@ func removeAll(ctx context.Context, name string) error {
 	}
 	return errors.Join(
 		fabric.Remove(name),
-		fabric.Unmount(labDir(name)),
-		os.RemoveAll(labDir(name)))
+		fabric.Unmount(labdir.Dir(name)),
+		os.RemoveAll(labdir.Dir(name)))
 }
 
 // DownAll takes down every lab of this kind, also what a crash left of one.
@@ -102,17 +100,11 @@ func names() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(rootDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	known, err := labdir.Names()
+	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		name := e.Name()
-		if lock, hidden := strings.CutPrefix(name, "."); hidden {
-			name = strings.TrimSuffix(lock, ".lock")
-		}
-		all = append(all, name)
-	}
+	all = append(all, known...)
 	running, err := procs.Find("")
 	if err != nil {
 		return nil, err

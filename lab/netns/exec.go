@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"proxylab/lab"
 	"proxylab/lab/netns/agent"
@@ -35,32 +31,7 @@ func (l *Lab) Exec(ctx context.Context, where lab.Place, c lab.Command) (lab.Pro
 	if program == self {
 		program = l.opts.Executable
 	}
-	cmd := exec.CommandContext(ctx, program, c.Args[1:]...)
-	cmd.Env = append(os.Environ(), c.Env...)
-	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
-	cmd.WaitDelay = 2 * time.Second // a grandchild may hold on to the output
-	p := &process{cmd: cmd}
-	cmd.Cancel = p.Kill
-	var stdin io.WriteCloser
-	if f, ok := c.Stdin.(*os.File); ok {
-		cmd.Stdin = f // the child's own from now on
-	} else if c.Stdin != nil {
-		// Not cmd.Stdin: Wait would also wait for a reader that has nothing to say.
-		if stdin, err = cmd.StdinPipe(); err != nil {
-			return nil, fmt.Errorf("exec %q: %w", c.Args, err)
-		}
-	}
-	spec.Cmd = cmd
-	if err := procs.Start(spec); err != nil {
-		return nil, fmt.Errorf("exec %q: %w", c.Args, err)
-	}
-	if stdin != nil {
-		go func() {
-			_, _ = io.Copy(stdin, c.Stdin) // a process that ended first is no error
-			_ = stdin.Close()
-		}()
-	}
-	return p, nil
+	return procs.Exec(ctx, spec, program, os.Environ(), c)
 }
 
 // place finds the namespaces of a place.
@@ -89,21 +60,6 @@ func (l *Lab) place(where lab.Place) (procs.Spec, error) {
 		s.Part, s.NetNS = "exec/outside", fabric.Path(l.Name())
 	}
 	return s, nil
-}
-
-type process struct{ cmd *exec.Cmd }
-
-func (p *process) Wait() error      { return p.cmd.Wait() }
-func (p *process) Interrupt() error { return p.signal(unix.SIGINT) }
-func (p *process) Kill() error      { return p.signal(unix.SIGKILL) }
-
-// signal goes to the whole group.
-func (p *process) signal(s unix.Signal) error {
-	err := unix.Kill(-p.cmd.Process.Pid, s)
-	if errors.Is(err, unix.ESRCH) {
-		return os.ErrProcessDone
-	}
-	return err
 }
 
 // command prepares a child of this binary whose output goes to a log.

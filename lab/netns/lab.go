@@ -12,10 +12,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"proxylab/lab"
 	"proxylab/lab/controlplane"
+	"proxylab/lab/labdir"
 	"proxylab/lab/netns/fabric"
 )
 
@@ -92,11 +92,11 @@ func (l *Lab) Kind() string { return Kind }
 func (l *Lab) Kubeconfig() string { return l.kubeconfig("admin") }
 
 // Dir is the directory with everything that the lab writes: logs, reports, certificates, data.
-func (l *Lab) Dir() string { return labDir(l.opts.Name) }
+func (l *Lab) Dir() string { return labdir.Dir(l.opts.Name) }
 
 // kubeconfig is where the control plane, whose directory is the lab's, keeps the one for an identity.
 func (l *Lab) kubeconfig(identity string) string {
-	return filepath.Join(l.Dir(), "kubeconfig", identity+".yaml")
+	return labdir.Kubeconfig(l.Name(), identity)
 }
 
 // plan is the lab's address plan. The lab that is there has the say over its size.

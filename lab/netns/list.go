@@ -2,21 +2,14 @@ package netns
 
 import (
 	"context"
-	"time"
 
+	"proxylab/lab"
 	"proxylab/lab/netns/fabric"
 	"proxylab/lab/procs"
 )
 
 // Info is what can be said about a lab from outside.
-type Info struct {
-	Name     string
-	Nodes    int               // 0: not known, nothing but leftovers
-	Created  time.Time         // zero: not known
-	Proxiers map[string]string // node -> proxier that runs there
-	// Complete: everything that Up makes is there and runs. Otherwise it is being made, or left over from a crash.
-	Complete bool
-}
+type Info = lab.Info
 
 // List lists the labs of this kind on this machine, sorted by name, also what a crash left of one.
 func List(ctx context.Context) ([]Info, error) {
@@ -38,7 +31,7 @@ func List(ctx context.Context) ([]Info, error) {
 }
 
 func describe(ctx context.Context, name string) (*Info, error) {
-	info := &Info{Name: name, Proxiers: map[string]string{}}
+	info := &Info{Name: name, Kind: Kind, Proxiers: map[string]string{}}
 	s, err := loadState(name)
 	if err != nil { // missing or unreadable: leftovers
 		return info, nil //nolint:nilerr // that is what the info says

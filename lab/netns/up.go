@@ -18,8 +18,10 @@ import (
 
 	"proxylab/lab"
 	"proxylab/lab/controlplane"
+	"proxylab/lab/labdir"
 	"proxylab/lab/netns/fabric"
 	"proxylab/lab/procs"
+	"proxylab/lab/proxierproc"
 )
 
 // making is one run of Up.
@@ -41,7 +43,7 @@ func (l *Lab) Up(ctx context.Context) error {
 	if err := missing(Preflight()); err != nil {
 		return err
 	}
-	unlock, err := lock(ctx, l.Name(), func() {
+	unlock, err := labdir.Lock(ctx, l.Name(), func() {
 		l.log.Info("waiting for another proxylab that is at work on this lab")
 	})
 	if err != nil {
@@ -130,7 +132,7 @@ func (m *making) plan() fabric.Plan { return fabric.Plan{Lab: m.state.Name, Coun
 
 func (m *making) network(context.Context) error {
 	for _, n := range m.plan().Nodes() {
-		if err := os.MkdirAll(nodeDir(m.Name(), n.Name), 0o700); err != nil {
+		if err := os.MkdirAll(labdir.Node(m.Name(), n.Name), 0o700); err != nil {
 			return err
 		}
 	}
@@ -202,7 +204,7 @@ func (m *making) awaitNodes(ctx context.Context) error {
 		}
 		select {
 		case end := <-m.agent:
-			return fmt.Errorf("the node agent ended (%v), its log says:\n%s", end, tail(m.agentLog())) //nolint:errorlint // may be nil
+			return fmt.Errorf("the node agent ended (%v), its log says:\n%s", end, proxierproc.Tail(m.agentLog())) //nolint:errorlint // may be nil
 		case <-time.After(25 * time.Millisecond):
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
@@ -249,17 +251,4 @@ func (m *making) proxiers(ctx context.Context) error {
 func (m *making) complete(context.Context) error {
 	m.state.Complete = true
 	return m.state.save()
-}
-
-// tail is the end of a log, for an error message.
-func tail(path string) string {
-	const most = 2000
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	if len(b) > most {
-		b = b[len(b)-most:]
-	}
-	return string(b)
 }

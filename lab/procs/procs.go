@@ -35,18 +35,22 @@ type Spec struct {
 	Cmd  *exec.Cmd
 	// NetNS and MountNS are files of namespaces to start in; empty: this process's own.
 	NetNS, MountNS string
+	PIDNS          string // the same of the process numbers; with MountNS, whose /proc belongs to it
 	// Detached: it outlives this process and does not get the terminal's signals.
 	Detached bool
 	// Bound: the kernel kills it when this process ends, however this process ends.
 	Bound bool
 }
 
+// Mark is the environment by which a lab's process is found, for those that another program starts.
+func Mark(lab, part string) []string { return []string{labVar + "=" + lab, partVar + "=" + part} }
+
 // Start starts the command inside its namespaces. The caller waits for it.
 func Start(s Spec) error {
 	if s.Cmd.Env == nil {
 		s.Cmd.Env = os.Environ()
 	}
-	s.Cmd.Env = append(s.Cmd.Env, labVar+"="+s.Lab, partVar+"="+s.Part)
+	s.Cmd.Env = append(s.Cmd.Env, Mark(s.Lab, s.Part)...)
 	if s.Cmd.SysProcAttr == nil {
 		s.Cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -101,6 +105,11 @@ func startHere(s Spec) error {
 			return fmt.Errorf("enter network namespace %s: %w", s.NetNS, err)
 		}
 	}
+	if s.PIDNS != "" { // of the children: this thread stays where it is
+		if err := enter(s.PIDNS, unix.CLONE_NEWPID); err != nil {
+			return fmt.Errorf("process namespace: %w", err)
+		}
+	}
 	if s.MountNS != "" {
 		f, err := os.Open(s.MountNS)
 		if err != nil {
@@ -116,6 +125,18 @@ func startHere(s Spec) error {
 		}
 	}
 	return s.Cmd.Start()
+}
+
+func enter(path string, kind int) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Setns(int(f.Fd()), kind); err != nil {
+		return fmt.Errorf("enter %s: %w", path, err)
+	}
+	return nil
 }
 
 // Proc is a running process of a lab.

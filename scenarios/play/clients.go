@@ -21,33 +21,67 @@ const clientNamespace = "proxylab"
 // Ports that the image proxylab/echo serves by default, by kind of load.
 var echoPorts = map[string]int{"http": 8080, "connect": 8081, "hold": 8081, "udp": 8082, "stream": 8083}
 
-// startClients runs the pod that traffic comes from and, on another node where there is one, the pod that direct
-// traffic goes to.
+// nodeNamed finds a node of the lab by its name there, or by the name that scenarios call it: node1 is the first.
+func (s *subject) nodeNamed(name string) (lab.Node, error) {
+	for i, n := range s.nodes {
+		if n.Name == name || fmt.Sprintf("node%d", i+1) == name {
+			return n, nil
+		}
+	}
+	return lab.Node{}, fmt.Errorf("the lab has no node %q", name)
+}
+
+// startClients runs the pod that traffic comes from, on another node where there is one the pod that direct traffic goes to,
+// and a client on each node that a load names.
 func (s *subject) startClients(ctx context.Context) error {
-	clientNode := s.Scenario.Spec.Client.Node
-	directNode := clientNode
-	if i := slices.IndexFunc(s.nodes, func(n lab.Node) bool { return n.Name != clientNode }); i >= 0 {
+	at, err := s.nodeNamed(s.Scenario.Spec.Client.Node)
+	if err != nil {
+		return err
+	}
+	directNode := at.Name
+	if i := slices.IndexFunc(s.nodes, func(n lab.Node) bool { return n.Name != at.Name }); i >= 0 {
 		directNode = s.nodes[i].Name
 	}
+	s.clients = map[string]client{"": {lab.Place{Namespace: clientNamespace, Pod: "client"}, at.Name}}
 	objects := []*unstructured.Unstructured{
-		pod("client", "proxylab/client", clientNode),
+		pod("client", "proxylab/client", at.Name),
 		pod("direct", "proxylab/echo", directNode),
+	}
+	for _, step := range s.Scenario.Spec.Steps {
+		if step.Load == nil || step.Load.Node == "" || step.Load.From == "outside" {
+			continue
+		}
+		n, err := s.nodeNamed(step.Load.Node)
+		if err != nil {
+			return err
+		}
+		if _, there := s.clients[step.Load.Node]; !there {
+			name := "client-" + step.Load.Node
+			s.clients[step.Load.Node] = client{lab.Place{Namespace: clientNamespace, Pod: name}, n.Name}
+			objects = append(objects, pod(name, "proxylab/client", n.Name))
+		}
 	}
 	if err := s.stage.apply(ctx, objects); err != nil {
 		return err
 	}
-	if _, err := s.stage.awaitPod(ctx, clientNamespace, "client"); err != nil {
-		return err
-	}
-	direct, err := s.stage.awaitPod(ctx, clientNamespace, "direct")
-	if err != nil {
-		return err
-	}
-	s.client = lab.Place{Namespace: clientNamespace, Pod: "client"}
-	for _, ip := range direct.Status.PodIPs {
-		s.direct = append(s.direct, ip.IP)
+	for _, o := range objects {
+		p, err := s.stage.awaitPod(ctx, clientNamespace, o.GetName())
+		if err != nil {
+			return err
+		}
+		for _, ip := range p.Status.PodIPs {
+			if o.GetName() == "direct" {
+				s.direct = append(s.direct, ip.IP)
+			}
+		}
 	}
 	return nil
+}
+
+// client is a pod that traffic comes from.
+type client struct {
+	lab.Place
+	node string
 }
 
 func pod(name, image, node string) *unstructured.Unstructured {
@@ -77,11 +111,18 @@ func (s *subject) loadSpec(step scenarios.LoadStep) (load.Spec, lab.Place, error
 	if step.Family == "ipv6" {
 		family = corev1.IPv6Protocol
 	}
-	at, from := s.client, "pod client on "+s.Scenario.Spec.Client.Node
-	if step.From == "outside" {
-		at, from = lab.Place{}, "outside"
+	at, from := lab.Place{}, "outside"
+	if step.From != "outside" {
+		c := s.clients[step.Node]
+		at, from = c.Place, "pod "+c.Pod+" on "+c.node
 	}
-	target, err := s.serviceTarget(svc, port, family, step.Via)
+	to := s.nodes[0]
+	if step.Node != "" {
+		if to, err = s.nodeNamed(step.Node); err != nil {
+			return load.Spec{}, lab.Place{}, err
+		}
+	}
+	target, err := serviceTarget(svc, port, family, step.Via, to)
 	if err != nil {
 		return load.Spec{}, lab.Place{}, err
 	}
@@ -95,18 +136,18 @@ func (s *subject) loadSpec(step scenarios.LoadStep) (load.Spec, lab.Place, error
 	return spec, at, nil
 }
 
-// serviceTarget is the address of a Service port in a family: its ClusterIP, or a node's NodePort.
-func (s *subject) serviceTarget(svc *corev1.Service, port corev1.ServicePort, family corev1.IPFamily, via string) (string, error) {
+// serviceTarget is the address of a Service port in a family: its ClusterIP, or its NodePort of a node.
+func serviceTarget(svc *corev1.Service, port corev1.ServicePort, family corev1.IPFamily, via string, node lab.Node) (string, error) {
 	if via == "nodePort" {
 		if port.NodePort == 0 {
 			return "", fmt.Errorf("port %d of Service %s has no node port", port.Port, svc.Name)
 		}
-		for _, addr := range s.nodes[0].Addresses {
+		for _, addr := range node.Addresses {
 			if addr.Is4() == (family == corev1.IPv4Protocol) {
 				return net.JoinHostPort(addr.String(), strconv.Itoa(int(port.NodePort))), nil
 			}
 		}
-		return "", fmt.Errorf("%s has no %s address", s.nodes[0].Name, family)
+		return "", fmt.Errorf("%s has no %s address", node.Name, family)
 	}
 	for i, f := range svc.Spec.IPFamilies {
 		if f == family && i < len(svc.Spec.ClusterIPs) {

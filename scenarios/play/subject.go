@@ -24,8 +24,8 @@ type subject struct {
 
 	stage    *stage
 	proxiers []*nodeProxier
-	client   lab.Place // where traffic comes from
-	direct   []string  // addresses of the pod that direct traffic goes to
+	clients  map[string]client // where traffic comes from, by the node that a load names; "": where none is named
+	direct   []string          // addresses of the pod that direct traffic goes to
 
 	mu     sync.Mutex
 	loads  map[string]*runningLoad

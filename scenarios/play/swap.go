@@ -2,7 +2,6 @@ package play
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -30,10 +29,12 @@ func (s *subject) settle() time.Duration {
 func (s *subject) swap(ctx context.Context, step scenarios.SwapStep) error {
 	nodes := s.proxiers
 	if step.Node != "" {
-		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *nodeProxier) bool { return n.node != step.Node })
-		if len(nodes) == 0 {
-			return fmt.Errorf("the lab has no node %q", step.Node)
+		named, err := s.nodeNamed(step.Node)
+		if err != nil {
+			return err
 		}
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *nodeProxier) bool { return n.node != named.Name })
+		step.Node = named.Name
 	}
 	from, to := nodes[0].last, s.spec
 	to.Name = step.Resolve(s.spec.Name, from.Name)

@@ -78,32 +78,27 @@ var balance = []row{
 			stays(t, client, web.VIP(f, tcp), at)
 		})
 	}},
-	{Area: affinity, Name: "it ends after its timeout", Run: func(t *trial) {
+	{Area: affinity, Name: "it ends after its timeout", NotApplicable: notApplicable("IPVS keeps a client with its server for as long as it remembers a connection "+
+		"between the two, and looks once a minute: a timeout of seconds has no effect", "ipvs"), Run: func(t *trial) {
 		const timeout = time.Second
-		silence := timeout + timeout/2
-		if t.Mode() == "ipvs" {
-			// IPVS keeps a client with its server while it remembers a connection between the two (ten seconds after a reset,
-			// two minutes after an ordinary end), and looks once a minute.
-			silence += time.Minute
-		}
 		web := t.Web(c.WithAffinity(timeout))
 		web.Has(all...)
 		t.Settle()
 		t.Families(func(f family) {
 			met := map[string]bool{}
-			t.Eventually(4*time.Minute, func() string {
-				got := t.Ask(client, web.VIP(f, tcp)).Abort().Times(1).Among(all...)
+			t.Eventually(40*time.Second, func() string {
+				got := t.Ask(client, web.VIP(f, tcp)).Times(1).Among(all...)
 				for pod := range got.Pods {
 					met[pod] = true
 				}
 				if len(met) > 1 { // one in four stays by chance each time
 					return ""
 				}
-				t.Pause(silence)
+				t.Pause(timeout + timeout/2) // the client is silent for longer than that
 				return fmt.Sprintf("%s: always the same endpoint", web.VIP(f, tcp))
 			})
 		})
-	}, Limit: 10 * time.Minute},
+	}},
 	{Area: affinity, Name: "it lasts while the client goes on", Run: func(t *trial) {
 		web := t.Web(c.WithAffinity(3 * time.Second))
 		web.Has(all...)

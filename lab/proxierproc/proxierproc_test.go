@@ -1,4 +1,4 @@
-package netns
+package proxierproc_test
 
 import (
 	"os"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"proxylab/lab"
+	"proxylab/lab/proxierproc"
 )
 
 // What a proxier was started with is read back from its process.
@@ -18,7 +19,7 @@ func TestSpecIsReadBack(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "proxier"), []byte("read x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "sh", (&Lab{}).proxierArgs("node1", want)...) // a script with that command line
+	cmd := exec.CommandContext(t.Context(), "sh", proxierproc.Args("node1", "kubeconfig", want)...) // a script with that command line
 	cmd.Dir = dir
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -27,7 +28,7 @@ func TestSpecIsReadBack(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	got, ok := specOf(cmd.Process.Pid)
+	got, ok := proxierproc.SpecOf(cmd.Process.Pid)
 	if !ok || got != want {
 		t.Errorf("%+v, %v, want %+v", got, ok, want)
 	}
