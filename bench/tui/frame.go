@@ -39,7 +39,7 @@ func (m *model) draw(s *State, now, wall time.Time) {
 	}
 	c := newCanvas(m.w, m.h)
 	a := c.all()
-	m.drawHead(a.sub(0, 0, a.w, headHeight), s, wall)
+	m.drawHead(a.sub(0, 0, a.w, headHeight), s)
 	foot := footHeight(a.h)
 	body := a.sub(0, headHeight, a.w, a.h-headHeight-foot)
 	m.pages[m.page].draw(body, v)
@@ -54,7 +54,7 @@ func (m *model) draw(s *State, now, wall time.Time) {
 	v.state = nil // it is the source's
 }
 
-func (m *model) drawHead(a area, s *State, wall time.Time) {
+func (m *model) drawHead(a area, s *State) {
 	status, st := m.status(s)
 	if _, replay := m.source.(*Player); !replay && !s.Began.IsZero() {
 		status += "  " + clockText(m.view.now.Sub(s.Began).Seconds())

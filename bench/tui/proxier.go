@@ -22,7 +22,8 @@ func drawProxier(a area, v *view, sub *Subject) {
 	y += drawLastSyncs(a.sub(0, y, a.w, a.h-y), sub)
 	y += drawUsage(a.sub(0, y, a.w, a.h-y), sub)
 	y += drawObjects(a.sub(0, y, a.w, a.h-y), sub)
-	y += drawProgramming(a.sub(0, y, a.w, a.h-y), sub)
+	drawProgramming(a.sub(0, y, a.w, a.h-y), sub)
+	y += 2
 	if a.h-y >= 4 {
 		if a.h >= 25 {
 			y++
@@ -114,7 +115,7 @@ func drawObjects(a area, sub *Subject) int {
 }
 
 // drawProgramming is how long the data path took to obey.
-func drawProgramming(a area, sub *Subject) int {
+func drawProgramming(a area, sub *Subject) {
 	a.text(0, 0, faint, "programming latency")
 	var all []float64
 	for _, p := range sub.Programming {
@@ -123,14 +124,13 @@ func drawProgramming(a area, sub *Subject) int {
 	d, ok := stats.OfSamples(all)
 	if !ok {
 		a.text(1, 1, faint, "no change seen yet")
-		return 2
+		return
 	}
 	x := 1 + a.text(1, 1, plain, "p50 "+seconds(d.P50)+" p99 "+seconds(d.P99))
 	count := fmt.Sprintf("%d samples", d.Count)
 	if x+1+len(count) <= a.w {
 		a.right(a.w, 1, faint, count)
 	}
-	return 2
 }
 
 // drawShares is who answers the chosen load now.

@@ -52,19 +52,18 @@ type Mark struct {
 
 // Node is the proxier on one node.
 type Node struct {
-	Name      string
-	Last      *Sync
-	Proxier   string // that runs now
-	pid       int
-	at        time.Time // of the usage below
-	cpu       float64   // seconds so far
-	share     float64   // of a core, lately
-	rss       int64
-	MaxRSS    int64
-	hasShare  bool
-	total     float64 // CPU seconds of processes that are over
-	hasUsage  bool
-	hasMemory bool
+	Name     string
+	Last     *Sync
+	Proxier  string // that runs now
+	pid      int
+	at       time.Time // of the usage below
+	cpu      float64   // seconds so far
+	share    float64   // of a core, lately
+	rss      int64
+	MaxRSS   int64
+	hasShare bool
+	total    float64 // CPU seconds of processes that are over
+	hasUsage bool
 }
 
 // Sync is one pass.

@@ -162,9 +162,10 @@ func (d *dashboard) stop() {
 		slog.Debug("the dashboard had ended before", "error", err)
 	}
 	select {
-	case <-d.done:
+	case err := <-d.done:
+		slog.Debug("the dashboard has ended", "error", err)
 	case <-time.After(10 * time.Second):
 		_ = d.cmd.Process.Kill() // it has had its time
-		<-d.done
+		_ = <-d.done
 	}
 }

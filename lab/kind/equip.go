@@ -82,7 +82,7 @@ func copyFile(from, to string) error {
 // connection (tcpBeLiberal) in mode nftables only, and the kernel keeps that when the mode changes.
 func (m *making) equalTerms(ctx context.Context, c container) error {
 	const setting = "net.netfilter.nf_conntrack_tcp_be_liberal"
-	_, err := m.output(ctx, c.Name, "sysctl", "-w", setting+"=0")
+	err := m.command(ctx, c.Name, "sysctl", "-w", setting+"=0")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

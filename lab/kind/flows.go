@@ -25,7 +25,7 @@ func (l *Lab) forgetFlows(ctx context.Context, node string) error {
 			}
 		}
 		for _, f := range filters {
-			_, err := l.output(ctx, node, append([]string{"conntrack", "-D", "-f", family, "-p", "udp"}, f...)...)
+			err := l.command(ctx, node, append([]string{"conntrack", "-D", "-f", family, "-p", "udp"}, f...)...)
 			if errors.Is(err, exec.ErrNotFound) {
 				l.log.Debug("the node has no conntrack program: UDP flows stay as the old mode left them", "node", node)
 				return nil

@@ -17,7 +17,7 @@ const unit = "proxylab-proxier.service"
 
 // native starts a proxier of ours.
 func (s *starting) native(ctx context.Context) error {
-	if _, err := s.output(ctx, s.node.Name, s.unitArgs()...); err != nil {
+	if err := s.command(ctx, s.node.Name, s.unitArgs()...); err != nil {
 		return err
 	}
 	p, err := procs.Root(s.Lab.Name(), proxierPart(s.node.Name))
@@ -50,7 +50,7 @@ func (s *starting) unitArgs() []string {
 }
 
 func (l *Lab) stopNative(ctx context.Context, n container) error {
-	if _, err := l.output(ctx, n.Name, "systemctl", "stop", unit); err != nil && !strings.Contains(err.Error(), "not loaded") {
+	if err := l.command(ctx, n.Name, "systemctl", "stop", unit); err != nil && !strings.Contains(err.Error(), "not loaded") {
 		return err
 	}
 	for { // systemd calls a unit stopped when it has seen its main process end

@@ -158,7 +158,7 @@ func (l *Lab) leave(ctx context.Context, n container) error {
 		}
 	}
 	for image := range podImages {
-		if _, err := l.output(ctx, n.Name, "ctr", "--namespace=k8s.io", "images", "rm", image); err != nil {
+		if err := l.command(ctx, n.Name, "ctr", "--namespace=k8s.io", "images", "rm", image); err != nil {
 			l.log.Warn("an image stays on the node", "node", n.Name, "image", image, "error", err)
 		}
 	}

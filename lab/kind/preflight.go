@@ -42,8 +42,9 @@ func NodesFor(limit int) int { return limit / inotifyPerNode }
 
 func inotify(path string, nodes int) *lab.Missing {
 	limit, err := readInt(path)
-	if err != nil || limit >= inotifyPerNode*nodes {
-		return nil // a kernel that does not tell has its own limits
+	told := err == nil // a kernel that does not tell has its own limits
+	if !told || limit >= inotifyPerNode*nodes {
+		return nil
 	}
 	return &lab.Missing{
 		What:   fmt.Sprintf("fs.inotify.max_user_instances is %d, too few for %d kind nodes", limit, nodes),

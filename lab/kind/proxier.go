@@ -232,15 +232,15 @@ func (l *Lab) lastProxier(node string) (*lab.ProxierSpec, error) {
 	return &spec, nil
 }
 
-// output runs a command on a node and returns what it printed.
-func (l *Lab) output(ctx context.Context, node string, args ...string) (string, error) {
-	var stdout, stderr bytes.Buffer
-	p, err := l.Exec(ctx, lab.Place{Node: node}, lab.Command{Args: args, Stdout: &stdout, Stderr: &stderr})
+// command runs a command on a node; what it printed is part of the error.
+func (l *Lab) command(ctx context.Context, node string, args ...string) error {
+	var stderr bytes.Buffer
+	p, err := l.Exec(ctx, lab.Place{Node: node}, lab.Command{Args: args, Stderr: &stderr})
 	if err == nil {
 		err = p.Wait()
 	}
 	if err != nil {
-		return stdout.String(), fmt.Errorf("on %s: %s: %w: %s", node, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return fmt.Errorf("on %s: %s: %w: %s", node, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
-	return stdout.String(), nil
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,7 @@ import (
 func Exec(ctx context.Context, s Spec, program string, env []string, c lab.Command) (lab.Process, error) {
 	cmd := exec.CommandContext(ctx, program, c.Args[1:]...)
 	cmd.Args[0] = c.Args[0]
-	cmd.Env = append(env, c.Env...)
+	cmd.Env = slices.Concat(env, c.Env)
 	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
 	cmd.WaitDelay = 2 * time.Second // a grandchild may hold on to the output
 	p := &process{cmd: cmd}

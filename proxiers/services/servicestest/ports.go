@@ -15,8 +15,9 @@ import (
 
 // Addresses of the node that snapshots drawn here are for, and the node.
 var (
-	Node4, Node6 = netip.MustParseAddr("10.10.0.11"), netip.MustParseAddr("fd00:10:10::b")
-	Facts        = services.Node{Name: Node, Addresses: []netip.Addr{Node4, Node6},
+	Node4 = netip.MustParseAddr("10.10.0.11")
+	Node6 = netip.MustParseAddr("fd00:10:10::b")
+	Facts = services.Node{Name: Node, Addresses: []netip.Addr{Node4, Node6},
 		PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")}}
 )
 
