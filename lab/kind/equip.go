@@ -46,6 +46,9 @@ func (m *making) equip(ctx context.Context, c container) error {
 	if err := m.loadImages(c); err != nil {
 		return fmt.Errorf("load images: %w", err)
 	}
+	if err := m.fenceIn(ctx, c); err != nil {
+		return err
+	}
 	return m.equalTerms(ctx, c)
 }
 

@@ -157,6 +157,9 @@ func (l *Lab) leave(ctx context.Context, n container) error {
 			return err
 		}
 	}
+	if _, err := l.output(ctx, n.Name, "nft", "delete", "table", "inet", fenceTable); err != nil {
+		l.log.Warn("a table stays on the node", "node", n.Name, "table", fenceTable, "error", err)
+	}
 	for image := range podImages {
 		if err := l.command(ctx, n.Name, "ctr", "--namespace=k8s.io", "images", "rm", image); err != nil {
 			l.log.Warn("an image stays on the node", "node", n.Name, "image", image, "error", err)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func Kind(name string) (string, error) {
 	return s.Kind, err
 }
 
-// Names are those of all directories and locks: of labs, and of what a crash left of one.
+// Names are, sorted, those of all directories and locks: of labs, and of what a crash left of one.
 func Names() ([]string, error) {
 	entries, err := os.ReadDir(Root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +80,8 @@ func Names() ([]string, error) {
 		}
 		all = append(all, name)
 	}
-	return all, nil
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 // WriteJSON replaces a file as a whole.

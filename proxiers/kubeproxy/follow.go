@@ -90,6 +90,7 @@ func (f *following) look(ctx context.Context) (alive bool, err error) {
 	if err != nil {
 		return false, nil //nolint:nilerr // it has ended
 	}
+	asked := time.Now() // a sync that ends from now on may be missing in the answer, however late that comes
 	metrics, err := f.gather(ctx)
 	if err != nil {
 		return true, nil //nolint:nilerr // it does not serve yet, or is busy: the next look tells what this one would have
@@ -99,7 +100,7 @@ func (f *following) look(ctx context.Context) (alive bool, err error) {
 		f.merger = newMerger(began, 0, "", servedFamilies()...)
 	}
 	now := observeGathered(f.Mode, metrics)
-	now.CPU, now.At = cpu, time.Now()
+	now.CPU, now.At = cpu, asked
 	return true, write(ctx, f.out, f.effect, f.merger.observe(now))
 }
 
