@@ -157,7 +157,7 @@ func (l *Lab) leave(ctx context.Context, n container) error {
 			return err
 		}
 	}
-	if _, err := l.output(ctx, n.Name, "nft", "delete", "table", "inet", fenceTable); err != nil {
+	if err := l.command(ctx, n.Name, "nft", "delete", "table", "inet", fenceTable); err != nil {
 		l.log.Warn("a table stays on the node", "node", n.Name, "table", fenceTable, "error", err)
 	}
 	for image := range podImages {
