@@ -123,9 +123,9 @@ func (a area) line(y int, char rune, s style) {
 }
 
 // column is a vertical line.
-func (a area) column(x int, s style) {
+func (a area) column(x int) {
 	for y := range a.h {
-		a.set(x, y, '│', s)
+		a.set(x, y, '│', frame)
 	}
 }
 

@@ -28,7 +28,7 @@ func footHeight(h int) int {
 func chrome(h int) int { return headHeight + footHeight(h) }
 
 // draw makes the frame.
-func (m *model) draw(s *State, now, wall time.Time) {
+func (m *model) draw(s *State, now time.Time) {
 	v := &m.view
 	v.state, v.now, v.again = s, now, false
 	v.live = s.Ended == nil && !m.ended

@@ -297,7 +297,7 @@ func (m *model) frame(wall time.Time) {
 			return
 		}
 		m.version, m.second, m.touched = s.version, now.Unix(), false
-		m.draw(s, now, wall)
+		m.draw(s, now)
 	})
 }
 

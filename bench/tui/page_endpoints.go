@@ -37,7 +37,7 @@ func (p *endpointsPage) draw(a area, v *view) {
 	if a.w >= 70 {
 		half = a.w*3/5 - 1
 		top = a.sub(0, 0, half, a.h)
-		a.sub(half+1, 0, 1, a.h).column(0, frame)
+		a.sub(half+1, 0, 1, a.h).column(0)
 		drawChanges(a.sub(half+3, 0, a.w-half-3, a.h), v, sub)
 	}
 	x := top.text(0, 0, bold, "Answers to load "+l.Name) + 2

@@ -47,10 +47,10 @@ func (p *overview) draw(a area, v *view) {
 	}
 	if left > 0 {
 		drawSteps(a.sub(1, 0, left-2, a.h), v, sub)
-		a.sub(left-1, 0, 1, a.h).column(0, frame)
+		a.sub(left-1, 0, 1, a.h).column(0)
 	}
 	if right > 0 {
-		a.sub(a.w-right, 0, 1, a.h).column(0, frame)
+		a.sub(a.w-right, 0, 1, a.h).column(0)
 		drawProxier(a.sub(a.w-right+2, 0, right-3, a.h), v, sub)
 	}
 	middle := a.sub(left+1, 0, a.w-left-right-2, a.h)

@@ -166,6 +166,6 @@ func (d *dashboard) stop() {
 		slog.Debug("the dashboard has ended", "error", err)
 	case <-time.After(10 * time.Second):
 		_ = d.cmd.Process.Kill() // it has had its time
-		_ = <-d.done
+		slog.Debug("the dashboard was ended", "error", <-d.done)
 	}
 }
