@@ -37,7 +37,7 @@ func (s *scroll) draw(a area, count int, line func(a area, i int)) {
 	if count <= a.h || a.h < 2 {
 		return
 	}
-	a.column(a.w-1)
+	a.column(a.w - 1)
 	handle := max(a.h*a.h/count, 1)
 	at := s.first * (a.h - handle) / max(count-a.h, 1)
 	for y := range handle {
