@@ -158,7 +158,7 @@ func (s *server) steady(r Request) error {
 		)
 		tick := time.NewTicker(r.Every)
 		defer tick.Stop()
-		for i := 0; ctx.Err() == nil; i++ {
+		for i := 0; i == 0 || ctx.Err() == nil; i++ { // one attempt at least, however soon it is closed
 			wg.Go(func() {
 				m := once(s.ctx, r, r.port(i)) // one that has begun is not cut short
 				mu.Lock()
