@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Try every behaviour with every proxier: on this machine's kernel those that it runs, and at the same time, in User Mode
 # Linux kernels, on a processor each, those of IPVS and of iptables beside. Fails when a native proxier differs.
-# Usage: hack/conformance.sh BINARY [FLAG...]   flags go to "proxylab conformance"
+# Usage: [UML="P,P P,P"] hack/conformance.sh BINARY [FLAG...]
+# UML are the proxiers of each kernel; flags go to "proxylab conformance".
 set -euo pipefail
 binary=$1
 shift
@@ -21,18 +22,18 @@ try() {
   pids+=($!)
 }
 
-last=$(($(nproc) - 1))
-try ipvs 0 --kernel uml --proxiers ipvs,kube-proxy/ipvs "$@"
-try iptables "$last" --kernel uml --proxiers iptables,kube-proxy/iptables "$@"
+read -ra kernels <<<"${UML:-ipvs,kube-proxy/ipvs iptables,kube-proxy/iptables}"
+for i in "${!kernels[@]}"; do
+  try "$i" $((i % $(nproc))) --kernel uml --proxiers "${kernels[i]}" "$@"
+done
 
 status=0
 "${root[@]}" "$binary" conformance --proxiers userspace,iptables,nftables,kube-proxy/iptables,kube-proxy/nftables "$@" || status=$?
-for i in 0 1; do
-  name=(ipvs iptables)
+for i in "${!kernels[@]}"; do
   if ! wait "${pids[i]}"; then
     status=1
-    cat "$out/${name[i]}.log" >&2
+    cat "$out/$i.log" >&2
   fi
-  cat "$out/${name[i]}"
+  cat "$out/$i"
 done
 exit "$status"
