@@ -281,6 +281,7 @@ func (f *Flow) Close() { f.t.dial(f.from, dialer.Request{Do: dialer.Close, Flow:
 // Steady begins to ask a target at even intervals; what is returned ends that and says what was met.
 func (t *T) Steady(from string, to Target, every time.Duration) (stop func() dialer.Tally) {
 	name := t.flow()
+	every = t.patience(every) // more than a kernel can bear would time out for that reason
 	t.dial(from, dialer.Request{Do: dialer.Steady, Network: to.Network, To: to.Addr, Flow: name, Every: every, Abort: true})
 	return func() dialer.Tally { return t.dial(from, dialer.Request{Do: dialer.Close, Flow: name}).Tally }
 }
