@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Try every behaviour with every proxier: on this machine's kernel those that it runs, and at the same time, in User Mode
 # Linux kernels, on a processor each, those of IPVS and of iptables beside. Fails when a native proxier differs.
-# Usage: [UML="P,P P,P"] hack/conformance.sh BINARY [FLAG...]
-# UML are the proxiers of each kernel; flags go to "proxylab conformance".
+# Usage: hack/conformance.sh BINARY [FLAG...]   flags go to "proxylab conformance"
 set -euo pipefail
 binary=$1
 shift
@@ -22,7 +21,7 @@ try() {
   pids+=($!)
 }
 
-read -ra kernels <<<"${UML:-ipvs,kube-proxy/ipvs iptables,kube-proxy/iptables}"
+kernels=(ipvs,kube-proxy/ipvs iptables,kube-proxy/iptables)
 for i in "${!kernels[@]}"; do
   try "$i" $((i % $(nproc))) --kernel uml --proxiers "${kernels[i]}" "$@"
 done
