@@ -216,22 +216,6 @@ func specOf(pid int) (spec lab.ProxierSpec, ok bool) {
 	return spec, false
 }
 
-// lastProxier is what StartProxier started last, unless it was stopped since; nil: nothing.
-func (l *Lab) lastProxier(node string) (*lab.ProxierSpec, error) {
-	b, err := os.ReadFile(l.proxierFile(node))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var spec lab.ProxierSpec
-	if err := json.Unmarshal(b, &spec); err != nil {
-		return nil, fmt.Errorf("%s: %w", l.proxierFile(node), err)
-	}
-	return &spec, nil
-}
-
 // command runs a command on a node; what it printed is part of the error.
 func (l *Lab) command(ctx context.Context, node string, args ...string) error {
 	var stderr bytes.Buffer

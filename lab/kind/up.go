@@ -18,6 +18,7 @@ import (
 	"proxylab/lab"
 	"proxylab/lab/labdir"
 	"proxylab/lab/procs"
+	"proxylab/lab/proxierproc"
 )
 
 // making is one run of Up.
@@ -277,21 +278,7 @@ func (m *making) fill(ctx context.Context) error {
 // proxiers starts on each node what ran there last, or else what the lab was asked for.
 func (m *making) proxiers(ctx context.Context) error {
 	return m.onEach(ctx, func(ctx context.Context, c container) error {
-		is, err := m.Proxier(ctx, c.Name)
-		if err != nil || is != nil {
-			return err
-		}
-		spec, err := m.lastProxier(c.Name)
-		if err != nil {
-			return err
-		}
-		if spec == nil {
-			spec = m.state.Proxier
-		}
-		if spec == nil {
-			return nil
-		}
-		return m.StartProxier(ctx, c.Name, *spec)
+		return proxierproc.Resume(ctx, m, c.Name, m.proxierFile(c.Name), m.state.Proxier)
 	})
 }
 

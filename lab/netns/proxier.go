@@ -2,7 +2,6 @@ package netns
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -123,20 +122,4 @@ func (l *Lab) Proxier(_ context.Context, node string) (*lab.ProxierState, error)
 	return &lab.ProxierState{
 		ProxierSpec: spec, PID: p.PID, Started: started, Reports: l.reports(node), Log: l.proxierLog(node),
 	}, nil
-}
-
-// lastProxier is what StartProxier started last, unless it was stopped since; nil: nothing.
-func (l *Lab) lastProxier(node string) (*lab.ProxierSpec, error) {
-	b, err := os.ReadFile(l.proxierFile(node))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var spec lab.ProxierSpec
-	if err := json.Unmarshal(b, &spec); err != nil {
-		return nil, fmt.Errorf("%s: %w", l.proxierFile(node), err)
-	}
-	return &spec, nil
 }

@@ -227,23 +227,7 @@ func readyNodes(nodes []corev1.Node) (ready int) {
 func (m *making) proxiers(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, n := range m.plan().Nodes() {
-		g.Go(func() error {
-			is, err := m.Proxier(ctx, n.Name)
-			if err != nil || is != nil {
-				return err
-			}
-			spec, err := m.lastProxier(n.Name)
-			if err != nil {
-				return err
-			}
-			if spec == nil {
-				spec = m.state.Proxier
-			}
-			if spec == nil {
-				return nil
-			}
-			return m.StartProxier(ctx, n.Name, *spec)
-		})
+		g.Go(func() error { return proxierproc.Resume(ctx, m, n.Name, m.proxierFile(n.Name), m.state.Proxier) })
 	}
 	return g.Wait()
 }
