@@ -257,7 +257,7 @@ func (o *conformanceOptions) print(cmd *cobra.Command, doc conformance.Document)
 	e := &doc.Environment
 	e.Lab, e.Nodes, e.CPUs, e.Version = o.lab.kind, o.nodes, runtime.NumCPU(), versionText()
 	e.Kernel = conformance.Kernel{Kind: kernelKind(), Release: release}
-	e.Facts = environment(o.terms, o.lab.kind)
+	e.Facts = append(environment(o.terms, o.lab.kind), "nodes send every ICMP error: the kernel's limits on them are off, for all proxiers")
 	data := []byte(doc.Table())
 	if o.output == "json" {
 		if data, err = doc.JSON(); err != nil {

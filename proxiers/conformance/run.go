@@ -62,10 +62,7 @@ func Run(ctx context.Context, c Config) ([]Result, error) {
 	}
 	setUp, cancel := context.WithTimeoutCause(ctx, c.Patience(startLimit), errors.New("not in time"))
 	defer cancel()
-	world, err := newWorld(setUp, c.Cluster)
-	if err != nil {
-		return nil, fmt.Errorf("set the lab up for conformance: %w", err)
-	}
+	world := newWorld(c.Cluster)
 	r.world = world
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Patience(cleanLimit))
@@ -74,6 +71,10 @@ func Run(ctx context.Context, c Config) ([]Result, error) {
 			c.Log.Warn("cannot remove what was set up in the lab", "error", err)
 		}
 	}()
+	if err := world.make(setUp); err != nil {
+		return nil, fmt.Errorf("set the lab up for conformance: %w", err)
+	}
+	var err error
 	if r.sentinel, err = newSentinel(setUp, world); err != nil {
 		return nil, fmt.Errorf("set the lab up for conformance: %w", err)
 	}

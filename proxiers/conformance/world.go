@@ -71,6 +71,7 @@ type world struct {
 	mu        sync.Mutex
 	dialers   map[string]*dialing
 	addresses int // given out
+	rationed  []setting
 }
 
 // dialing is a dialer at a place, or one that is being started.
@@ -81,21 +82,28 @@ type dialing struct {
 	err    error
 }
 
-// newWorld makes the pods, or finds them where an earlier run left them.
-func newWorld(ctx context.Context, c Cluster) (*world, error) {
-	w := &world{cluster: c, pods: map[string]pod{}, dialers: map[string]*dialing{}}
+func newWorld(c Cluster) *world {
+	return &world{cluster: c, pods: map[string]pod{}, dialers: map[string]*dialing{}}
+}
+
+// make makes the pods, or finds them where an earlier run left them. Close is for what a make that failed left, too.
+func (w *world) make(ctx context.Context) error {
+	c := w.cluster
 	nodes := c.Nodes()
 	if len(nodes) < 2 {
-		return nil, fmt.Errorf("the lab has %d node: conformance needs two", len(nodes))
+		return fmt.Errorf("the lab has %d node: conformance needs two", len(nodes))
 	}
 	w.nodes = nodes[:2]
 	if err := w.label(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := ensureNamespace(ctx, c, Namespace); err != nil {
-		return nil, err
+		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	for _, node := range []string{Node1, Node2} {
+		g.Go(func() error { return w.noRationing(ctx, node) })
+	}
 	var mu sync.Mutex
 	for _, p := range podImages {
 		g.Go(func() error {
@@ -106,7 +114,7 @@ func newWorld(ctx context.Context, c Cluster) (*world, error) {
 			return err
 		})
 	}
-	return w, g.Wait()
+	return g.Wait()
 }
 
 // label puts each node into a zone, unless it is in one, and remembers them.
@@ -261,9 +269,10 @@ func (w *world) close(ctx context.Context) error {
 		}
 		_ = d.proc.Wait() // how it ended is of no interest any more
 	}
+	asBefore := w.rationingAsBefore(ctx)
 	err := w.cluster.Client().CoreV1().Namespaces().Delete(ctx, Namespace, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		err = nil
 	}
-	return err
+	return errors.Join(err, asBefore)
 }

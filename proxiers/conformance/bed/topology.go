@@ -109,8 +109,8 @@ func (b *Bed) addSpace(place string, mounts bool) error {
 			"net/ipv4/conf/all/rp_filter":        "0",
 			"net/ipv4/conf/default/rp_filter":    "0",
 			"net/ipv4/ping_group_range":          "0 0",
-			"net/ipv4/icmp_ratelimit":            "0", // every refusal must be seen
-			"net/ipv6/icmp/ratelimit":            "0",
+			"net/ipv4/icmp_ratemask":             "0", // every refusal must be seen: no limit by peer, and none for all
+			"net/ipv6/icmp/ratemask":             "\n",
 			"net/ipv4/conf/all/send_redirects":   "0",
 			"net/ipv4/conf/default/accept_local": "0",
 		})

@@ -9,6 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -39,7 +42,9 @@ func once(ctx context.Context, r Request, port uint16) (m met) {
 		// client does; what is dropped on purpose is dropped each time.
 		const tries = 4
 		for i := range tries {
-			if m = f.say(r.Timeout / tries); i == tries-1 || Kind(m.err) != TimedOut || ctx.Err() != nil {
+			m = f.say(r.Timeout / tries)
+			m.resent = i > 0 && !m.unsent
+			if i == tries-1 || Kind(m.err) != TimedOut || ctx.Err() != nil {
 				break
 			}
 		}
@@ -99,6 +104,24 @@ func resent(conn net.Conn) (again bool) {
 		again = err == nil && info.Total_retrans > 0
 	})
 	return again
+}
+
+// synsResent is how many SYNs the kernel sent again so far in this network namespace; 0 where it does not say.
+func synsResent() int {
+	b, err := os.ReadFile("/proc/thread-self/net/netstat")
+	if err != nil {
+		return 0
+	}
+	var names []string // the first line of a group has the names, the second the values
+	for line := range strings.Lines(string(b)) {
+		fields := strings.Fields(line)
+		if i := slices.Index(names, "TCPSynRetrans"); i >= 0 && i < len(fields) {
+			n, _ := strconv.Atoi(fields[i])
+			return n
+		}
+		names = fields
+	}
+	return 0
 }
 
 func connect(ctx context.Context, r Request, port uint16) (net.Conn, error) {
@@ -185,7 +208,7 @@ func (f *flow) say(timeout time.Duration) met {
 	m := met{pod: f.pod, client: f.client}
 	switch {
 	case f.reader == nil:
-		m.pod, m.client, m.err = f.ask(text, timeout)
+		m.pod, m.client, m.unsent, m.err = f.ask(text, timeout)
 	default:
 		if _, m.err = io.WriteString(f.conn, text+"\n"); m.err == nil {
 			var line string
@@ -198,25 +221,26 @@ func (f *flow) say(timeout time.Duration) met {
 	return m
 }
 
-// ask sends a datagram; late answers to earlier ones are skipped.
-func (f *flow) ask(text string, timeout time.Duration) (pod string, client netip.AddrPort, err error) {
+// ask sends a datagram; late answers to earlier ones are skipped. Unsent: the answer to an earlier one, an ICMP error, was
+// there before.
+func (f *flow) ask(text string, timeout time.Duration) (pod string, client netip.AddrPort, unsent bool, err error) {
 	if err := f.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return "", client, err
+		return "", client, true, err
 	}
 	// EPERM: a rule of this very place stopped the datagram. Whether it also said so, which is what a refusal differs from
 	// a drop by, comes in as an ICMP error.
 	if _, err := io.WriteString(f.conn, text); err != nil && !errors.Is(err, syscall.EPERM) {
-		return "", client, err
+		return "", client, true, err
 	}
 	buf := make([]byte, 2048)
 	for {
 		n, err := f.conn.Read(buf)
 		if err != nil {
-			return "", client, err
+			return "", client, false, err
 		}
 		pod, client, echo, err := parse(string(buf[:n]))
 		if err != nil || echo == text {
-			return pod, client, err
+			return pod, client, false, err
 		}
 	}
 }

@@ -3,6 +3,7 @@ package dialer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -79,13 +80,14 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// A listener whose queue is full drops SYNs: the connection is made by a later one, once there is room.
-func TestConnectionBySecondSYN(t *testing.T) {
+// listenForOne is a TCP listener without a queue: the second connection that nobody accepts has its SYN dropped.
+func listenForOne(t *testing.T) (fd int, at netip.AddrPort) {
+	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd)
+	t.Cleanup(func() { _ = unix.Close(fd) })
 	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: loopback.As4()}), unix.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +95,50 @@ func TestConnectionBySecondSYN(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := netip.AddrPortFrom(loopback, uint16(bound.(*unix.SockaddrInet4).Port))
+	return fd, netip.AddrPortFrom(loopback, uint16(bound.(*unix.SockaddrInet4).Port))
+}
+
+func TestRefusedAfterSecondSYN(t *testing.T) {
+	fd, at := listenForOne(t)
+	first, err := connect(t.Context(), Request{Network: TCP, To: at}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	time.AfterFunc(100*time.Millisecond, func() { _ = unix.Shutdown(fd, unix.SHUT_RDWR) }) // the SYN has been dropped by then
+	a := ask(t, start(t), Request{Do: Dial, Network: TCP, To: at, Timeout: 10 * time.Second})
+	if a.Failures[Refused] != 1 || a.Resent < 1 {
+		t.Errorf("refused once there was no listener: %+v", a)
+	}
+}
+
+func TestAnswerToSecondDatagram(t *testing.T) {
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	go func() {
+		buf := make([]byte, 100)
+		for i := 0; ; i++ {
+			n, from, err := server.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			if i > 0 {
+				_, _ = server.WriteTo(fmt.Appendf(nil, "pod node %s %s", from, buf[:n]), from)
+			}
+		}
+	}()
+	a := ask(t, start(t), Request{Do: Dial, Network: UDP, To: server.LocalAddr().(*net.UDPAddr).AddrPort()})
+	if a.Pods["pod"] != 1 || a.Resent != 1 {
+		t.Errorf("answered the second time: %+v", a)
+	}
+}
+
+// A listener whose queue is full drops SYNs: the connection is made by a later one, once there is room.
+func TestConnectionBySecondSYN(t *testing.T) {
+	fd, at := listenForOne(t)
 	for _, want := range []bool{false, true} {
 		if want {
 			time.AfterFunc(100*time.Millisecond, func() { _, _, _ = unix.Accept(fd) }) // the SYN has been dropped by then
@@ -137,7 +182,7 @@ func TestFailuresHaveKinds(t *testing.T) {
 	c := start(t)
 	closed := freePort(t)
 	for _, network := range []string{TCP, UDP, HTTP} {
-		if a := ask(t, c, Request{Do: Dial, Network: network, To: closed}); a.Failures[Refused] != 1 || a.Said == "" {
+		if a := ask(t, c, Request{Do: Dial, Network: network, To: closed}); a.Failures[Refused] != 1 || network == UDP && a.Resent != 0 || a.Said == "" {
 			t.Errorf("%s to a closed port: %+v", network, a)
 		}
 	}

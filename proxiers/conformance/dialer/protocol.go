@@ -90,7 +90,9 @@ type Tally struct {
 	Status   map[int]int    `json:"status,omitempty"`   // HTTP status codes
 	Said     string         `json:"said,omitempty"`     // the text of one failure, or the body of one HTTP answer
 	Seconds  []float64      `json:"seconds,omitempty"`  // from the start of each attempt to its connection or failure
-	Resent   int            `json:"resent,omitempty"`   // TCP connections that were made, but not by the first SYN
+	// Resent: attempts that the first SYN or datagram had not been enough for. Where all were refused, it is the number of
+	// SYNs that this place sent again meanwhile, whoever did.
+	Resent int `json:"resent,omitempty"`
 }
 
 // Total is the number of attempts.
@@ -123,6 +125,9 @@ func (t *Tally) add(m met) {
 		(*counts)[key]++
 	}
 	t.Seconds = append(t.Seconds, m.took.Seconds())
+	if m.resent {
+		t.Resent++
+	}
 	if m.err != nil {
 		count(&t.Failures, Kind(m.err))
 		if t.Said == "" {
@@ -131,9 +136,6 @@ func (t *Tally) add(m met) {
 		return
 	}
 	count(&t.Pods, m.pod)
-	if m.resent {
-		t.Resent++
-	}
 	if m.client.IsValid() {
 		count(&t.Seen, m.client.Addr().String())
 	}
@@ -156,5 +158,6 @@ type met struct {
 	body   string
 	took   time.Duration
 	resent bool
+	unsent bool // nothing was sent, since the answer was there
 	err    error
 }

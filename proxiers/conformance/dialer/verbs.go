@@ -18,6 +18,7 @@ func batch(ctx context.Context, r Request) Tally {
 		mu    sync.Mutex
 		tally Tally
 		wg    sync.WaitGroup
+		syns  = synsResent()
 	)
 	for range min(r.Parallel, r.Count) {
 		wg.Go(func() {
@@ -33,6 +34,9 @@ func batch(ctx context.Context, r Request) Tally {
 		})
 	}
 	wg.Wait()
+	if (r.Network == TCP || r.Network == HTTP) && tally.Failures[Refused] == tally.Total() {
+		tally.Resent = synsResent() - syns // the sockets that could tell are gone
+	}
 	return tally
 }
 

@@ -191,14 +191,10 @@ func hinted(first, second c.Endpoint) (eps []c.Endpoint) {
 	return eps
 }
 
-// atOnce expects refusals that take far less than an attempt may. Two attempts, by rows that are alone: the kernel sends
-// no client more than a few ICMP errors at once, and then one a second.
+// atOnce expects refusals of the first SYN or datagram. It takes rows that are alone.
 func atOnce(t *trial, from string, to c.Target) {
-	got := t.Ask(from, to).Refused()
-	for _, s := range got.Seconds {
-		if got.Failed() == got.Failures["refused"] && s >= 0.9 { // TCP asks a second time after one second
-			t.Errorf("from %s to %s: refused after %.1f s only", from, to, s)
-			return
-		}
+	got := t.Ask(from, to).Times(c.Few).Refused()
+	if got.Failed() == got.Failures["refused"] && got.Resent > 0 {
+		t.Errorf("from %s to %s: of %d refusals %d came only after it was sent again, a second or more later", from, to, got.Total(), got.Resent)
 	}
 }
