@@ -14,6 +14,7 @@ var countsRequests = regexp.MustCompile(`^(\s*load\..+\.(?:requests|rate)\s*>=?\
 // requests there are lowered alike. What else is expected stays.
 func (s *Scenario) AtPace(share float64) *Scenario {
 	paced := *s
+	paced.Pace = share
 	paced.Spec.Steps = slices.Clone(s.Spec.Steps)
 	for i, step := range paced.Spec.Steps {
 		if step.Load == nil || step.Load.Rate == nil {

@@ -77,6 +77,14 @@ type specJSON struct {
 	Timeout      string `json:"timeout,omitempty"`
 }
 
+// AtPace has it probe at a share of the usual rate, above 0 and up to 1.
+func (s Spec) AtPace(share float64) Spec {
+	s = s.withDefaults()
+	s.IdleInterval = time.Duration(float64(s.IdleInterval) / share)
+	s.BusyInterval = time.Duration(float64(s.BusyInterval) / share)
+	return s
+}
+
 // MarshalJSON writes durations as text and leaves out what is not set.
 func (s Spec) MarshalJSON() ([]byte, error) {
 	text := func(d time.Duration) string {

@@ -29,7 +29,7 @@ func environment(terms proxierFlags, kind string) []string {
 func (o *runOptions) environment() []string {
 	facts := environment(o.terms, o.lab.kind)
 	if share := o.share(); share < 1 {
-		facts = append(facts, fmt.Sprintf("loads sent at %.0f%% of the scenario's rates (--pace), and expectations of how many requests there are lowered alike", 100*share))
+		facts = append(facts, fmt.Sprintf("loads and probes sent at %.0f%% of the scenario's rates (--pace), and expectations of how many requests there are lowered alike", 100*share))
 	}
 	return facts
 }

@@ -75,7 +75,7 @@ func Run(ctx context.Context, c Config) ([]Result, error) {
 		return nil, fmt.Errorf("set the lab up for conformance: %w", err)
 	}
 	var err error
-	if r.sentinel, err = newSentinel(setUp, world); err != nil {
+	if r.sentinel, err = newSentinel(setUp, world, c.Patience); err != nil {
 		return nil, fmt.Errorf("set the lab up for conformance: %w", err)
 	}
 	r.sentinel.service.ctx = ctx

@@ -31,8 +31,8 @@ type sentinel struct {
 
 var sentinelPorts = []int32{81, 82}
 
-func newSentinel(ctx context.Context, w *world) (*sentinel, error) {
-	s := &sentinel{world: w, attempt: 80 * time.Millisecond, limit: 40 * time.Second}
+func newSentinel(ctx context.Context, w *world, patience func(time.Duration) time.Duration) (*sentinel, error) {
+	s := &sentinel{world: w, attempt: patience(80 * time.Millisecond), limit: patience(40 * time.Second)}
 	s.service = &Service{ctx: ctx, world: w, namespace: Namespace, name: "sentinel", ports: []Port{{Name: dialer.TCP, Port: sentinelPorts[0]}}}
 	if err := s.service.create(); err != nil {
 		return nil, err

@@ -263,6 +263,9 @@ func (t *T) Eventually(limit time.Duration, cond func() string) {
 func (t *T) dial(place string, r dialer.Request) dialer.Answer {
 	d, err := t.world.dialer(t.ctx, place)
 	t.Check(err)
+	if r.Timeout == 0 {
+		r.Timeout = t.patience(dialer.DefaultTimeout)
+	}
 	a, err := d.Ask(t.ctx, r)
 	var lack dialer.LackError
 	if errors.As(err, &lack) {

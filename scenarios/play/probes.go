@@ -39,14 +39,17 @@ func (s *subject) probe(ctx context.Context, step scenarios.LoadStep, spec load.
 		return nil
 	}
 	p := &prober{service: service, awaited: make(chan events.Awaited, 1)}
-	w, err := startWorker(context.WithoutCancel(ctx), s.Lab, at, "probe", service,
-		probe.Spec{Service: service, Target: spec.Targets[0], Kind: kind}, func(e events.Event) {
-			if e.Awaited != nil {
-				p.awaited <- *e.Awaited
-				return
-			}
-			s.emit(e)
-		})
+	probing := probe.Spec{Service: service, Target: spec.Targets[0], Kind: kind}
+	if pace := s.Scenario.Pace; pace > 0 {
+		probing = probing.AtPace(pace)
+	}
+	w, err := startWorker(context.WithoutCancel(ctx), s.Lab, at, "probe", service, probing, func(e events.Event) {
+		if e.Awaited != nil {
+			p.awaited <- *e.Awaited
+			return
+		}
+		s.emit(e)
+	})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-const defaultTimeout = 2 * time.Second
+// DefaultTimeout is that of one attempt.
+const DefaultTimeout = 2 * time.Second
 
 func unmarshal(b []byte, into any) error { return json.Unmarshal(b, into) }
 
@@ -68,7 +69,7 @@ func (s *server) answer(r Request) {
 func defaults(r Request) Request {
 	r.Count, r.Parallel = max(r.Count, 1), max(r.Parallel, 1)
 	if r.Timeout <= 0 {
-		r.Timeout = defaultTimeout
+		r.Timeout = DefaultTimeout
 	}
 	if r.LastPort < r.FromPort {
 		r.LastPort = r.FromPort
