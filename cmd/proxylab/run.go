@@ -81,11 +81,9 @@ Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did 
 
 // run checks everything that can be checked before it starts anything.
 func (o *runOptions) run(cmd *cobra.Command, names []string) error {
-	if err := o.validate(cmd); err != nil {
-		return err
-	}
+	wrong := o.validate(cmd)
 	loaded, err := loadScenarios(names)
-	if err != nil {
+	if err := errors.Join(wrong, err); err != nil {
 		return err
 	}
 	if !o.kernel.uml() {
@@ -136,46 +134,35 @@ func (o *runOptions) share() float64 {
 	return 1
 }
 
+// validate says all that is wrong with the flags.
 func (o *runOptions) validate(cmd *cobra.Command) error {
-	if err := o.lab.settle(cmd, ""); err != nil && o.name == "" {
-		return err
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, usagef(format, args...))
+		}
 	}
-	if err := checkOutput(o.output); err != nil {
-		return err
+	if o.name == "" {
+		errs = append(errs, o.lab.settle(cmd, ""))
 	}
 	if o.web != "" {
-		if err := checkListen("--web", o.web); err != nil {
-			return err
-		}
+		errs = append(errs, checkListen("--web", o.web))
 	}
-	if err := o.terms.validate(); err != nil {
-		return err
-	}
-	if err := o.kernel.validate(cmd, o.name); err != nil {
-		return err
-	}
-	var err error
-	if o.screen, err = screenFor(o.tui); err != nil {
-		return err
-	}
-	switch {
-	case o.repeat < 1 || o.repeat > 1000:
-		return usagef("--repeat %d: accepted are 1 to 1000", o.repeat)
-	case o.pace < 0 || o.pace > 100:
-		return usagef("--pace %d: accepted are 1 to 100 (per cent)", o.pace)
-	case o.nodes < 0 || o.nodes > labs.MaxNodes(o.lab.kind):
-		return usagef("--nodes %d: accepted are 1 to %d", o.nodes, labs.MaxNodes(o.lab.kind))
-	case o.nodes > 0 && o.name != "":
-		return usagef("--nodes is for a lab of the run's own, --name for one that is up: give one of them")
-	case len(o.proxiers) == 0:
-		return usagef("--proxiers is empty: name at least one")
-	}
+	var screenErr error
+	o.screen, screenErr = screenFor(o.tui)
+	errs = append(errs, checkOutput(o.output), o.terms.validate(), o.kernel.validate(cmd, o.name), screenErr)
+	check(o.repeat >= 1 && o.repeat <= 1000, "--repeat %d: accepted are 1 to 1000", o.repeat)
+	check(o.pace >= 0 && o.pace <= 100, "--pace %d: accepted are 1 to 100 (per cent)", o.pace)
+	most := labs.MaxNodes(o.lab.kind)
+	check(o.nodes >= 0 && o.nodes <= most, "--nodes %d: accepted are 1 to %d", o.nodes, most)
+	check(o.nodes == 0 || o.name == "", "--nodes is for a lab of the run's own, --name for one that is up: give one of them")
+	check(len(o.proxiers) > 0, "--proxiers is empty: name at least one")
 	for _, name := range o.proxiers {
 		if _, err := proxiers.Lookup(name); err != nil {
-			return usageError{err}
+			errs = append(errs, usageError{err})
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // loadScenarios reads them all, so that all that is wrong with any of them is said together.

@@ -2,6 +2,7 @@ package play
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -81,23 +82,30 @@ func (s *subject) swap(ctx context.Context, step scenarios.SwapStep) error {
 	return nil
 }
 
-// swapResult compares the loads before and after.
+// swapResult compares the loads before and after. Of a load that holds connections no more broke than were open before: what
+// failed besides are attempts to open them again.
 func swapResult(before, after map[string]loadTally) events.Swap {
 	r := events.Swap{BrokenByKind: map[string]int64{}, FailedByKind: map[string]int64{}}
 	for name, b := range before {
+		open := int64(0)
 		if b.kind == load.Hold {
+			open = int64(b.open)
 			r.ConnectionsOpen += b.open
 		}
-		for kind, n := range after[name].byKind {
-			n -= b.byKind[kind]
-			switch {
-			case n <= 0:
-			case b.kind == load.Hold && !onlyWhenOpening[kind]:
-				r.ConnectionsBroken += int(n)
-				r.BrokenByKind[kind] += n
-			default:
-				r.RequestsFailed += n
-				r.FailedByKind[kind] += n
+		for _, kind := range slices.Sorted(maps.Keys(after[name].byKind)) { // timeout, which may be either, comes last
+			n := after[name].byKind[kind] - b.byKind[kind]
+			broken := min(n, open)
+			if onlyWhenOpening[kind] {
+				broken = 0
+			}
+			if broken > 0 {
+				open -= broken
+				r.ConnectionsBroken += int(broken)
+				r.BrokenByKind[kind] += broken
+			}
+			if failed := n - broken; failed > 0 {
+				r.RequestsFailed += failed
+				r.FailedByKind[kind] += failed
 			}
 		}
 	}

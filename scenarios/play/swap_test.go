@@ -43,6 +43,16 @@ func TestSwapResult(t *testing.T) {
 				FailedByKind: map[string]int64{"refused": 11},
 			},
 		},
+		{
+			name:   "no more connections break than were open",
+			before: map[string]loadTally{"held": load("hold", 3, nil)},
+			after:  map[string]loadTally{"held": load("hold", 0, map[string]int64{"eof": 2, "reset": 4, "timeout": 5})},
+			want: events.Swap{
+				ConnectionsOpen: 3, ConnectionsBroken: 3, RequestsFailed: 8,
+				BrokenByKind: map[string]int64{"eof": 2, "reset": 1},
+				FailedByKind: map[string]int64{"reset": 3, "timeout": 5},
+			},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
