@@ -17,7 +17,8 @@ import (
 // sentinel is a Service whose port and endpoint change so that the data path tells how far a proxier is. Watches keep
 // the order of a resource's changes: once a node obeys both a change of this Service and one of its slices, it knows all
 // that was written before. Since a proxier may show one rule of a pass before it has written another, there are two such
-// changes, one after the other: the second is made in a later pass.
+// changes, one after the other: the second is made in a later pass. Each is to a port that was not used for long: the
+// former ports may go last in their pass, and would answer for a change that is still to come.
 type sentinel struct {
 	world   *world
 	service *Service
@@ -26,14 +27,15 @@ type sentinel struct {
 
 	turn          sync.Mutex
 	started, done atomic.Int64
-	state         int
+	flips         int32
 }
 
-var sentinelPorts = []int32{81, 82}
+// The sentinel's ports are used by turns.
+const sentinelPort, sentinelPorts = 1000, 5000
 
 func newSentinel(ctx context.Context, w *world, patience func(time.Duration) time.Duration) (*sentinel, error) {
 	s := &sentinel{world: w, attempt: patience(80 * time.Millisecond), limit: patience(40 * time.Second)}
-	s.service = &Service{ctx: ctx, world: w, namespace: Namespace, name: "sentinel", ports: []Port{{Name: dialer.TCP, Port: sentinelPorts[0]}}}
+	s.service = &Service{ctx: ctx, world: w, namespace: Namespace, name: "sentinel", ports: []Port{{Name: dialer.TCP, Port: sentinelPort}}}
 	if err := s.service.create(); err != nil {
 		return nil, err
 	}
@@ -63,8 +65,8 @@ func (s *sentinel) settle(ctx context.Context) error {
 
 // flip changes the Service and its slices, and waits until that shows.
 func (s *sentinel) flip(ctx context.Context) error {
-	s.state = 1 - s.state
-	port, pod := sentinelPorts[s.state], sentinelPods[s.state]
+	s.flips++
+	port, pod := sentinelPort+s.flips%sentinelPorts, sentinelPods[s.flips%2]
 	if err := s.service.edit(ctx, func(svc *service) { svc.Spec.Ports[0].Port = port }); err != nil {
 		return err
 	}
