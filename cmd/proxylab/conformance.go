@@ -228,25 +228,13 @@ func (o *conformanceOptions) onLab(cmd *cobra.Command, specs []lab.ProxierSpec, 
 		defer cancel()
 		return errors.Join(err, giveBack(back))
 	}
-	l, err := labs.New(o.lab.options(fmt.Sprintf("conformance-%d", os.Getpid()), o.nodes))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		if err := l.Down(down); err != nil {
-			slog.Error("the lab is not wholly removed", "error", err, "remedy", "proxylab down "+l.Name())
+	return inLab(ctx, o.lab.options(fmt.Sprintf("conformance-%d", os.Getpid()), o.nodes), func(l lab.Lab) error {
+		c, err := conform.New(ctx, l, specs)
+		if err != nil {
+			return err
 		}
-	}()
-	if err := l.Up(ctx); err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
-	c, err := conform.New(ctx, l, specs)
-	if err != nil {
-		return err
-	}
-	return f(ctx, c)
+		return f(ctx, c)
+	})
 }
 
 func (o *conformanceOptions) print(cmd *cobra.Command, doc conformance.Document) error {

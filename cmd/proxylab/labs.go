@@ -164,3 +164,22 @@ func (f *proxierFlags) runsHere(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// inLab makes a lab, which is removed when f returns.
+func inLab(ctx context.Context, options labs.Options, f func(lab.Lab) error) error {
+	l, err := labs.New(options)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		if err := l.Down(down); err != nil {
+			slog.Error("the lab is not wholly removed", "error", err, "remedy", "proxylab down "+l.Name())
+		}
+	}()
+	if err := l.Up(ctx); err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	return f(l)
+}

@@ -278,22 +278,10 @@ func (o *runOptions) onLab(ctx context.Context, s *scenarios.Scenario, specs []l
 	}
 	options := o.lab.options(fmt.Sprintf("run-%d", os.Getpid()), nodes)
 	options.Background = controlplane.Background{Services: s.Spec.Background.Services, EndpointsPerService: s.Spec.Background.EndpointsPerService}
-	l, err := labs.New(options)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		if err := l.Down(down); err != nil {
-			slog.Error("the lab is not wholly removed", "error", err, "remedy", "proxylab down "+l.Name())
-		}
-	}()
-	if err := l.Up(ctx); err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
-	plan.Lab = l
-	return play.Run(ctx, plan)
+	return inLab(ctx, options, func(l lab.Lab) error {
+		plan.Lab = l
+		return play.Run(ctx, plan)
+	})
 }
 
 // started is what a log begins with.
