@@ -36,7 +36,7 @@ func runHold(j *job) error {
 	for i := range h.slots {
 		wg.Go(func() { h.keep(i, opening.due(uint64(i)), next) })
 	}
-	messages := min(float64(j.spec.Count)/messageEvery.Seconds(), messageRate)
+	messages := min(float64(j.spec.Count)*j.spec.Pace/messageEvery.Seconds(), messageRate)
 	j.pace(messages, func(seq uint64, due time.Time) bool {
 		if c := h.slots[seq%uint64(len(h.slots))].Load(); c != nil {
 			c.send(seq, due)
@@ -66,7 +66,7 @@ func (h *holder) keep(slot int, due time.Time, target func() string) {
 		if !j.spec.Reopen {
 			return
 		}
-		pause(j.stop, retryAfter)
+		pause(j.stop, j.spec.retryAfter())
 	}
 }
 

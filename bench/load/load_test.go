@@ -238,6 +238,21 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// Five connections at a twentieth of the pace have one message every two seconds between them, and the first at once.
+func TestHoldAtPace(t *testing.T) {
+	p := echotest.Start(t, "pod-a", "127.0.0.1")
+	hold := func(pace float64) *playing {
+		return play(t, Spec{Kind: Hold, Targets: []string{p.TCP}, Count: 5, Rate: 1000, Tick: quick, Pace: pace})
+	}
+	slow, usual := hold(0.05), hold(0)
+	echotest.Await(t, "messages", func() bool { return usual.now().requests >= 20 })
+	slow.stop()
+	usual.stop()
+	if s, u := slow.now().requests, usual.now().requests; s == 0 || s > u/5 {
+		t.Errorf("%d requests at a twentieth of the pace, %d at the usual", s, u)
+	}
+}
+
 func TestHoldTimesOut(t *testing.T) {
 	p := echotest.Start(t, "pod-a", "127.0.0.1")
 	l := play(t, Spec{Kind: Hold, Targets: []string{p.TCP}, Count: 5, Rate: 1000, Tick: quick, Timeout: 100 * time.Millisecond})

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,8 +66,10 @@ type Spec struct {
 	// request at a time unless it is a UDP flow (keepalive). 0: any.
 	SourcePort int `json:"sourcePort,omitempty"`
 	// Reopen makes hold replace connections that broke.
-	Reopen bool   `json:"reopen,omitempty"`
-	From   string `json:"from,omitempty"` // where this runs, for the record: "pod client on node1"
+	Reopen bool `json:"reopen,omitempty"`
+	// Pace is the share of the usual at which held connections are used, and broken ones made anew. 0: 1.
+	Pace float64 `json:"pace,omitempty"`
+	From string  `json:"from,omitempty"` // where this runs, for the record: "pod client on node1"
 }
 
 // specJSON is a Spec with its durations as text.
@@ -134,6 +137,7 @@ func (s Spec) Validate() error {
 	default:
 		m.add("kind is %q: it must be http, connect, udp, stream or hold", s.Kind)
 	}
+	m.check(s.Pace >= 0 && s.Pace <= 1, "pace is %v: it must be from 0 to 1", s.Pace)
 	m.check(len(s.Targets) > 0, "targets are missing")
 	for _, t := range s.Targets {
 		a, err := netip.ParseAddrPort(t)
@@ -171,6 +175,7 @@ func (s Spec) checkConnections(m *mistakes) {
 
 // withDefaults fills in what a valid spec leaves open.
 func (s Spec) withDefaults() Spec {
+	s.Pace = cmp.Or(s.Pace, 1)
 	if s.Timeout == 0 {
 		s.Timeout = DefaultTimeout
 	}

@@ -10,6 +10,8 @@ import (
 // retryAfter is the pause before a connection that broke is made anew.
 const retryAfter = 200 * time.Millisecond
 
+func (s Spec) retryAfter() time.Duration { return time.Duration(float64(retryAfter) / s.Pace) }
+
 // runStream reads from Count connections as fast as bytes come, and makes anew those that break.
 func runStream(j *job) error {
 	var wg sync.WaitGroup
@@ -19,7 +21,7 @@ func runStream(j *job) error {
 			for j.stop.Err() == nil {
 				if err := j.stream(next()); err != nil && j.stop.Err() == nil {
 					j.fail(err)
-					pause(j.stop, retryAfter)
+					pause(j.stop, j.spec.retryAfter())
 				}
 			}
 		})

@@ -298,3 +298,14 @@ func TestSpecInJSON(t *testing.T) {
 		t.Errorf("%s becomes %+v, %v", b, back, err)
 	}
 }
+
+func TestAtPace(t *testing.T) {
+	usual := Spec{BusyInterval: 10 * time.Millisecond}
+	paced := usual.AtPace(0.1)
+	if paced.BusyInterval != 100*time.Millisecond || paced.IdleInterval != 10*DefaultIdleInterval || paced.Limit != DefaultLimit {
+		t.Errorf("%+v", paced)
+	}
+	if usual.BusyInterval != 10*time.Millisecond {
+		t.Errorf("the Spec itself has changed: %+v", usual)
+	}
+}
