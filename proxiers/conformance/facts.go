@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -22,8 +23,17 @@ var lists = [][]string{
 }
 
 // Facts describes what proxiers leave on a node, a line each: rules and chains of every table, nftables tables, sets,
-// links, addresses, routes, IPVS servers. Programs that the node lacks are passed over.
+// links, addresses, routes, IPVS servers. Programs that the node lacks are passed over. Where there is the sentinel's present
+// port it says so, since that is another each time; one of its former ports is a fact.
 func (t *T) Facts(node string) []string {
+	lines := t.facts(node)
+	for i, line := range lines {
+		lines[i] = withoutSentinel(line, t.sentinel.port())
+	}
+	return lines
+}
+
+func (t *T) facts(node string) []string {
 	var lines []string
 	for _, args := range saves {
 		lines = append(lines, ruleLines(args[0], t.optional(node, args...))...)
@@ -105,6 +115,12 @@ func withoutLocalPort(line string) string {
 		return localPorts.ReplaceAllString(line, "${1}LOCAL")
 	}
 	return line
+}
+
+// withoutSentinel names the sentinel's port, in rules and in /proc/net/ip_vs.
+func withoutSentinel(line string, port int32) string {
+	line = strings.ReplaceAll(line+" ", fmt.Sprintf("--dport %d ", port), "--dport SENTINEL ")
+	return strings.TrimSuffix(strings.ReplaceAll(line, fmt.Sprintf(":%04X ", port), ":SENTINEL "), " ")
 }
 
 // withoutLifetime drops what changes by itself.

@@ -14,3 +14,18 @@ func TestLocalPortsAreNoFacts(t *testing.T) {
 		}
 	}
 }
+
+func TestSentinelsPortIsNoFact(t *testing.T) {
+	const port = 1174 // 0x0496
+	for line, want := range map[string]string{
+		"-A KUBE-SERVICES -d 10.96.9.9/32 -p tcp -m tcp --dport 1174 -j KUBE-SVC-X":  "-A KUBE-SERVICES -d 10.96.9.9/32 -p tcp -m tcp --dport SENTINEL -j KUBE-SVC-X",
+		"-A KUBE-SERVICES -d 10.96.9.9/32 -p tcp -m tcp --dport 1174":                "-A KUBE-SERVICES -d 10.96.9.9/32 -p tcp -m tcp --dport SENTINEL",
+		"-A KUBE-SERVICES -d 10.96.9.9/32 -p tcp -m tcp --dport 11740 -j KUBE-SVC-X": "-A KUBE-SERVICES -d 10.96.9.9/32 -p tcp -m tcp --dport 11740 -j KUBE-SVC-X",
+		"-A KUBE-SERVICES -d 10.96.9.9/32 -p tcp -m tcp --dport 1172 -j KUBE-SVC-X":  "-A KUBE-SERVICES -d 10.96.9.9/32 -p tcp -m tcp --dport 1172 -j KUBE-SVC-X",
+		"cat /proc/net/ip_vs: TCP  0A6090F8:0496 rr":                                 "cat /proc/net/ip_vs: TCP  0A6090F8:SENTINEL rr",
+	} {
+		if got := withoutSentinel(line, port); got != want {
+			t.Errorf("%s", got)
+		}
+	}
+}

@@ -27,7 +27,7 @@ type sentinel struct {
 
 	turn          sync.Mutex
 	started, done atomic.Int64
-	flips         int32
+	flips         atomic.Int32
 }
 
 // The sentinel's ports are used by turns.
@@ -63,10 +63,13 @@ func (s *sentinel) settle(ctx context.Context) error {
 	return nil
 }
 
+// port is where it is now.
+func (s *sentinel) port() int32 { return sentinelPort + s.flips.Load()%sentinelPorts }
+
 // flip changes the Service and its slices, and waits until that shows.
 func (s *sentinel) flip(ctx context.Context) error {
-	s.flips++
-	port, pod := sentinelPort+s.flips%sentinelPorts, sentinelPods[s.flips%2]
+	pod := sentinelPods[s.flips.Add(1)%2]
+	port := s.port()
 	if err := s.service.edit(ctx, func(svc *service) { svc.Spec.Ports[0].Port = port }); err != nil {
 		return err
 	}
