@@ -3,6 +3,7 @@ package rows
 import (
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"time"
@@ -72,8 +73,22 @@ var ipvs = []row{
 
 var notIPVS = notApplicable("about IPVS servers, which this mode has not", "userspace", "iptables", "nftables")
 
-// servers reads the weights of a virtual server's real servers on node 1.
+// servers are the weights of a virtual server's real servers on node 1. The kernel hands its table out in pieces, by number: it
+// skips a virtual server when another goes in between, as the sentinel's former ports do. What is read twice is right.
 func servers(t *trial, of c.Target) map[netip.AddrPort]int {
+	const tries = 20
+	weights := readServers(t, of)
+	for range tries {
+		again := readServers(t, of)
+		if maps.Equal(weights, again) {
+			break
+		}
+		weights = again
+	}
+	return weights
+}
+
+func readServers(t *trial, of c.Target) map[netip.AddrPort]int {
 	weights := map[netip.AddrPort]int{}
 	within := false
 	for line := range strings.Lines(t.MustRun(node1, "cat", "/proc/net/ip_vs")) {
