@@ -66,7 +66,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did 
 	f.StringVar(&o.name, "name", "", "play on this lab, which is up and stays up (default: a lab of the run's own)")
 	f.IntVar(&o.nodes, "nodes", 0, "nodes of the lab (default: as the scenario says)")
 	f.IntVar(&o.repeat, "repeat", 1, "how often each proxier is played; repetitions of different proxiers alternate")
-	f.IntVar(&o.pace, "pace", 0, "send each load at this percentage of its rate (default: 100, in a User Mode Linux kernel 10)")
+	f.IntVar(&o.pace, "pace", 0, "send loads and probes at this percentage of their rates (default: 100, in a User Mode Linux kernel 10)")
 	f.StringVar(&o.out, "out", "runs", "directory that the run's own directory is made in")
 	f.StringVarP(&o.output, "output", "o", "table", "what to print at the end: "+strings.Join(outputs(), ", "))
 	f.StringVar(&o.web, "web", "", "serve the web dashboard while the run goes on, on this address")
