@@ -15,6 +15,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"proxylab/bench/events/eventstest"
 )
 
 var screenshots = flag.String("screenshots", "", "directory to keep the browser test's screenshots in")
@@ -188,9 +190,9 @@ func TestBrowser(t *testing.T) {
 	b := newBrowser(t)
 	axe := axeCore(t)
 	dir := t.TempDir()
-	whole := realLog(t)
-	addRun(t, dir, "20261130-001613-quickstart", whole)
-	addRun(t, dir, "20261130-001613-again", whole)
+	whole := eventstest.Log(t)
+	eventstest.Write(t, dir, "20261130-001613-quickstart", whole)
+	eventstest.Write(t, dir, "20261130-001613-again", whole)
 	url, _ := serve(t, newServer(t, dir, ""))
 
 	t.Run("list and comparison", func(t *testing.T) {
@@ -256,7 +258,7 @@ func (b *browser) keyboard(url string) {
 func (b *browser) live(url, dir string, whole []byte, axe string) {
 	t := b.t
 	half := bytes.Index(whole, []byte(`{"proxier":"kube-proxy/iptables"`)) // two proxiers have been played
-	path := addRun(t, dir, "now", whole[:half])
+	path := eventstest.Write(t, dir, "now", whole[:half])
 	b.size(1280, 900, false)
 	b.run(chromedp.Navigate(url+"/runs/now"), chromedp.WaitVisible(chromedp.CSS(`.state.live`)),
 		chromedp.Click(chromedp.CSS(`#load-web-p99 summary`)))

@@ -2,10 +2,8 @@ package web
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,40 +16,10 @@ import (
 	"go.uber.org/goleak"
 
 	"proxylab/bench/events"
+	"proxylab/bench/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// realLog is the log of a run of the quickstart scenario with four proxiers.
-func realLog(t testing.TB) []byte {
-	t.Helper()
-	f, err := os.Open("../bench/report/html/testdata/quickstart.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return log
-}
-
-func addRun(t testing.TB, dir, id string, log []byte) string {
-	t.Helper()
-	path := filepath.Join(dir, id, events.FileName)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, log, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 func newServer(t testing.TB, dir, token string) *Server {
 	t.Helper()
@@ -77,12 +45,12 @@ func get(s *Server, local bool, target string, with ...func(*http.Request)) *htt
 
 func TestPages(t *testing.T) {
 	dir := t.TempDir()
-	log := realLog(t)
-	addRun(t, dir, "whole", log)
-	addRun(t, dir, "cut", log[:len(log)/2])
-	addRun(t, dir, "corrupt", append(append(append([]byte{}, log[:len(log)/2]...), "\noops\n"...), log[len(log)/2:]...))
-	addRun(t, dir, "empty", nil)
-	addRun(t, dir, "odd", []byte(`{"time":"2026-01-01T00:00:00Z","runStarted":{"id":"<script>alert(1)</script>","scenario":"<script>alert(1)</script>","proxiers":["<b>"]}}`+"\n"))
+	log := eventstest.Log(t)
+	eventstest.Write(t, dir, "whole", log)
+	eventstest.Write(t, dir, "cut", log[:len(log)/2])
+	eventstest.Write(t, dir, "corrupt", append(append(append([]byte{}, log[:len(log)/2]...), "\noops\n"...), log[len(log)/2:]...))
+	eventstest.Write(t, dir, "empty", nil)
+	eventstest.Write(t, dir, "odd", []byte(`{"time":"2026-01-01T00:00:00Z","runStarted":{"id":"<script>alert(1)</script>","scenario":"<script>alert(1)</script>","proxiers":["<b>"]}}`+"\n"))
 	if err := os.Mkdir(filepath.Join(dir, "no-run"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -131,9 +99,9 @@ func TestPages(t *testing.T) {
 
 func TestNothingOutsideTheDirectoryIsRead(t *testing.T) {
 	outside := t.TempDir()
-	addRun(t, outside, "secret", []byte(`{"time":"2026-01-01T00:00:00Z","runStarted":{"id":"secret","scenario":"secret"}}`+"\n"))
+	eventstest.Write(t, outside, "secret", []byte(`{"time":"2026-01-01T00:00:00Z","runStarted":{"id":"secret","scenario":"secret"}}`+"\n"))
 	dir := filepath.Join(outside, "runs")
-	addRun(t, dir, "ok", nil)
+	eventstest.Write(t, dir, "ok", nil)
 	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +126,7 @@ func TestNothingOutsideTheDirectoryIsRead(t *testing.T) {
 
 func TestTheTokenIsAskedForOnce(t *testing.T) {
 	dir := t.TempDir()
-	addRun(t, dir, "ok", nil)
+	eventstest.Write(t, dir, "ok", nil)
 	s := newServer(t, dir, "correct")
 	for _, target := range []string{"/", "/runs/ok", "/runs/ok/events.jsonl", "/assets/live.js", "/?token=wrong", "/?token=correctx", "/?token="} {
 		if w := get(s, false, target); w.Code != http.StatusUnauthorized {
@@ -273,9 +241,9 @@ func appendTo(t *testing.T, path string, log []byte) {
 
 func TestALiveRunIsFollowedToItsEnd(t *testing.T) {
 	dir := t.TempDir()
-	log := realLog(t)
+	log := eventstest.Log(t)
 	half := len(log) / 2 // in the middle of a line
-	path := addRun(t, dir, "now", log[:half])
+	path := eventstest.Write(t, dir, "now", log[:half])
 	url, _ := serve(t, newServer(t, dir, ""))
 	next := listen(t, url+"/runs/now/live")
 	m, ok := next()
@@ -299,8 +267,8 @@ func TestALiveRunIsFollowedToItsEnd(t *testing.T) {
 
 func TestALivePageGetsALastUpdateWhenTheServerEnds(t *testing.T) {
 	dir := t.TempDir()
-	log := realLog(t)
-	path := addRun(t, dir, "now", log[:len(log)/2])
+	log := eventstest.Log(t)
+	path := eventstest.Write(t, dir, "now", log[:len(log)/2])
 	url, stop := serve(t, newServer(t, dir, ""))
 	next := listen(t, url+"/runs/now/live")
 	if m, _ := next(); m.kind != "parts" {
@@ -320,8 +288,8 @@ func TestALivePageGetsALastUpdateWhenTheServerEnds(t *testing.T) {
 
 func TestALogThatWasReplacedIsReadAnew(t *testing.T) {
 	dir := t.TempDir()
-	log := realLog(t)
-	path := addRun(t, dir, "r", log)
+	log := eventstest.Log(t)
+	path := eventstest.Write(t, dir, "r", log)
 	s := newServer(t, dir, "")
 	if !strings.Contains(get(s, true, "/runs/r").Body.String(), "quickstart") {
 		t.Fatal("not shown")
@@ -329,7 +297,7 @@ func TestALogThatWasReplacedIsReadAnew(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	addRun(t, dir, "r", []byte(`{"time":"2026-01-01T00:00:00Z","runStarted":{"id":"r","scenario":"another"}}`+"\n"))
+	eventstest.Write(t, dir, "r", []byte(`{"time":"2026-01-01T00:00:00Z","runStarted":{"id":"r","scenario":"another"}}`+"\n"))
 	if body := get(s, true, "/runs/r").Body.String(); !strings.Contains(body, "another") || strings.Contains(body, "quickstart") {
 		t.Error("the old log is still shown")
 	}

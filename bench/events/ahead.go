@@ -62,30 +62,10 @@ func ReadAhead(in io.Reader) iter.Seq2[Event, error] {
 func split(in io.Reader, work, order chan<- *batch, stop <-chan struct{}) {
 	defer close(order)
 	defer close(work)
-	r := bufio.NewReaderSize(in, batchBytes)
+	r := bufio.NewReaderSize(in, readerBytes)
 	for line := 1; ; {
 		b := &batch{firstLine: line, done: make(chan struct{})}
-		end := false
-		for len(b.text) < batchBytes && !end {
-			part, err := r.ReadSlice('\n')
-			b.text = append(b.text, part...)
-			switch {
-			case errors.Is(err, io.EOF):
-				end = true
-			case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-				b.err, end = err, true
-			}
-		}
-		for !end && b.text[len(b.text)-1] != '\n' && len(b.text) <= maxLine { // a long line
-			part, err := r.ReadSlice('\n')
-			b.text = append(b.text, part...)
-			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-				end = true
-				if !errors.Is(err, io.EOF) {
-					b.err = err
-				}
-			}
-		}
+		end := b.read(r)
 		line += bytes.Count(b.text, []byte("\n"))
 		select {
 		case <-stop:
@@ -99,11 +79,29 @@ func split(in io.Reader, work, order chan<- *batch, stop <-chan struct{}) {
 	}
 }
 
+// read takes a piece of the log, to the end of a line, and says whether it is the last one.
+func (b *batch) read(r *bufio.Reader) (end bool) {
+	b.text = make([]byte, batchBytes, batchBytes+readerBytes)
+	n, err := io.ReadFull(r, b.text)
+	b.text = b.text[:n]
+	for err == nil && b.text[len(b.text)-1] != '\n' && len(b.text) <= maxLine {
+		var rest []byte
+		if rest, err = r.ReadSlice('\n'); errors.Is(err, bufio.ErrBufferFull) {
+			err = nil
+		}
+		b.text = append(b.text, rest...)
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		b.err = err
+	}
+	return err != nil
+}
+
 // decode takes the lines apart. A failure to read comes after what was read.
 func (b *batch) decode() {
 	defer close(b.done)
-	r := NewReader(bytes.NewReader(b.text))
-	r.line = b.firstLine - 1
+	r := &Reader{in: bufio.NewReaderSize(bytes.NewReader(b.text), readerBytes), line: b.firstLine - 1}
+	b.events = make([]Event, 0, bytes.Count(b.text, []byte("\n"))+1)
 	for {
 		e, err := r.Next()
 		if err != nil {

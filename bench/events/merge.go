@@ -6,14 +6,19 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// MergeInto adds a histogram of a log to one made by NewHistogram; nil adds nothing. It does not lay out the added
-// one densely, as Decode does, which is what makes reading hours of ticks quick. After an error dst may hold a part.
-func (e *Histogram) MergeInto(dst *hdrhistogram.Histogram) error {
+// NewPacked is NewHistogram in a form that takes no more room than the distinct values in it.
+func NewPacked() *hdrhistogram.PackedHistogram {
+	return hdrhistogram.NewPacked(histogramMin, histogramMax, histogramDigits)
+}
+
+// MergeInto adds a histogram of a log to one made by NewPacked; nil adds nothing. Neither is laid out densely, as Decode does,
+// which is what makes reading hours of ticks quick. After an error dst may hold a part.
+func (e *Histogram) MergeInto(dst *hdrhistogram.PackedHistogram) error {
 	from, err := e.Packed()
 	if from == nil || err != nil {
 		return err
 	}
-	if dropped := from.MergeInto(dst); dropped > 0 {
+	if dropped := dst.Merge(from); dropped > 0 {
 		return fmt.Errorf("decode histogram %.40q: %d values lie outside 1 µs to 60 s", e.HDR, dropped)
 	}
 	return nil

@@ -3,18 +3,23 @@ package events
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"path/filepath"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxLine is far more than any event takes (a scenario with all its manifests is in one): a longer line means that
 // the file is no log.
 const maxLine = 64 << 20
+
+// readerBytes is how much of a log is read at a time.
+const readerBytes = 64 << 10
 
 // LineError is a line of a log that is whole but is no event.
 type LineError struct {
@@ -39,7 +44,7 @@ type Reader struct {
 
 // NewReader reads from in.
 func NewReader(in io.Reader) *Reader {
-	return &Reader{in: bufio.NewReaderSize(in, 64<<10)}
+	return &Reader{in: bufio.NewReaderSize(in, readerBytes)}
 }
 
 // Next returns the next event, or io.EOF after the last, or a *LineError, or what went wrong with reading.
@@ -59,7 +64,7 @@ func (r *Reader) Next() (Event, error) {
 			continue
 		}
 		var e Event
-		if err := json.Unmarshal(text, &e); err == nil && text[0] == '{' {
+		if err := Unmarshal(text, &e); err == nil && text[0] == '{' {
 			return e, nil
 		} else if whole {
 			r.err = &LineError{Line: r.line, Err: describe(err)}
@@ -68,6 +73,12 @@ func (r *Reader) Next() (Event, error) {
 		}
 	}
 	return Event{}, r.err
+}
+
+// Unmarshal takes one line of a log apart. What encoding/json accepts of a line, it accepts as well, but for names in another
+// case, and in less than half the time: hours of a log are to open at once.
+func Unmarshal(line []byte, e *Event) error {
+	return json.Unmarshal(line, e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 func describe(err error) error {

@@ -44,7 +44,7 @@ func unpack(hdr string) (*hdrhistogram.PackedHistogram, error) {
 		}
 		return h, nil
 	}
-	h := hdrhistogram.NewPacked(histogramMin, histogramMax, histogramDigits)
+	h := NewPacked()
 	for i := int64(0); len(counts) > 0; {
 		n, size := zigzag(counts)
 		if size == 0 {

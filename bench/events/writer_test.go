@@ -176,16 +176,22 @@ func TestWriterSaysWhatCameAfterClose(t *testing.T) {
 
 func TestSlowListenerLosesTicksButNeverAFrame(t *testing.T) {
 	w := NewWriter(&strings.Builder{})
-	release := make(chan struct{})
+	release, stands := make(chan struct{}), make(chan struct{})
 	var ticks, steps int
 	l := w.Listen(func(e Event) {
-		<-release
+		if e.Note != nil {
+			close(stands)
+			<-release
+			return
+		}
 		if e.LoadTick != nil {
 			ticks++
 		} else {
 			steps++
 		}
 	})
+	w.Emit(note("the first"))
+	<-stands // else how many it has taken at once is chance
 	const many = maxBacklog + 1000
 	for range many { // the handler stands still: Emit must not
 		w.Emit(Event{LoadTick: &LoadTick{Name: "web"}})

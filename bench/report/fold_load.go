@@ -18,7 +18,7 @@ type load struct {
 	seconds                       float64
 	requests, errors, late, bytes int64
 	errorsByKind, endpoints       map[string]int64
-	latency, connect              *hdrhistogram.Histogram // nil: nothing recorded
+	latency, connect              *hdrhistogram.PackedHistogram // nil: nothing recorded
 	openMax, openLast             int
 	unreadable                    error // of a histogram
 }
@@ -50,12 +50,13 @@ func (l *load) tick(e *events.LoadTick) {
 	l.openMax, l.openLast = max(l.openMax, e.Open), e.Open
 }
 
-func (l *load) merge(sum **hdrhistogram.Histogram, e *events.Histogram) {
+// merge adds to a sum. Sums are sparse, since there are many: of each load, proxier and repetition.
+func (l *load) merge(sum **hdrhistogram.PackedHistogram, e *events.Histogram) {
 	if e == nil {
 		return
 	}
 	if *sum == nil {
-		*sum = events.NewHistogram()
+		*sum = events.NewPacked()
 	}
 	if err := e.MergeInto(*sum); err != nil && l.unreadable == nil {
 		l.unreadable = err
@@ -91,7 +92,10 @@ func (l *load) measured() *Load {
 	return &r
 }
 
-func latency(h *hdrhistogram.Histogram) *Latency {
+func latency(h *hdrhistogram.PackedHistogram) *Latency {
+	if h == nil {
+		return nil
+	}
 	s, ok := stats.OfHistogram(h)
 	if !ok {
 		return nil

@@ -5,8 +5,6 @@ package stats
 import (
 	"math"
 	"slices"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Summary describes a set of samples, in the unit of the samples (seconds, if they came from a histogram of a log).
@@ -18,10 +16,19 @@ type Summary struct {
 	P01, P50, P90, P99, P999 float64
 }
 
+// Histogram is what a summary needs of a histogram; those of hdrhistogram-go, dense and packed, have it.
+type Histogram interface {
+	TotalCount() int64
+	Min() int64
+	Max() int64
+	Mean() float64
+	ValueAtPercentilesSlice(percentiles []float64) []int64 // in ascending order
+}
+
 // OfHistogram describes a histogram of microseconds, as a log holds it, in seconds. The percentiles are exact to three
 // digits. It is false when the histogram is empty.
-func OfHistogram(h *hdrhistogram.Histogram) (Summary, bool) {
-	if h == nil || h.TotalCount() == 0 {
+func OfHistogram(h Histogram) (Summary, bool) {
+	if h.TotalCount() == 0 {
 		return Summary{}, false
 	}
 	// The library rounds the rank; asking for the share of a whole rank keeps to the definition above.

@@ -1,14 +1,10 @@
 package tui
 
 import (
-	"compress/gzip"
 	"flag"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,38 +14,17 @@ import (
 	"github.com/muesli/termenv"
 
 	"proxylab/bench/events"
+	"proxylab/bench/events/eventstest"
 )
 
 var update = flag.Bool("update", false, "write the golden frames anew")
 
-// recorded is the log of a real run: quickstart, two subjects.
-var recorded = sync.OnceValues(func() ([]events.Event, error) {
-	f, err := os.Open(filepath.Join("testdata", "quickstart.jsonl.gz"))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	var list []events.Event
-	for e, err := range events.Read(text) {
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, e)
-	}
-	return list, nil
-})
-
+// recording is the first two subjects of a real run.
 func recording(t testing.TB) []events.Event {
 	t.Helper()
-	list, err := recorded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	return slices.DeleteFunc(eventstest.Events(t), func(e events.Event) bool {
+		return e.Subject != nil && strings.HasPrefix(e.Subject.Proxier, "kube-proxy/")
+	})
 }
 
 // still is a source that stands at a moment of a run.

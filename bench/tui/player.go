@@ -3,7 +3,6 @@ package tui
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -84,7 +83,7 @@ func read(ctx context.Context, file string) iter.Seq2[events.Event, error] {
 			return
 		}
 		defer f.Close()
-		for e, err := range events.Read(f) {
+		for e, err := range events.ReadAhead(f) {
 			if err != nil {
 				err = fmt.Errorf("%s: %w", file, err)
 			}
@@ -151,7 +150,7 @@ func lastEvent(file string) (at time.Time, over bool, err error) {
 	}
 	for _, line := range slices.Backward(bytes.Split(data, []byte("\n"))) {
 		var e events.Event
-		if len(line) > 0 && json.Unmarshal(line, &e) == nil && !e.Time.IsZero() {
+		if len(line) > 0 && events.Unmarshal(line, &e) == nil && !e.Time.IsZero() {
 			return e.Time, e.RunEnded != nil, nil
 		}
 	}

@@ -41,7 +41,7 @@ func (b *bucket) quantiles() (p50, p99 float64, ok bool) {
 		if b.latency == nil {
 			b.latency = hdrhistogram.NewPacked(1, 60_000_000, 2) // as precise as a chart can be drawn
 		}
-		if from, err := hdrhistogram.DecodePacked([]byte(h.HDR)); err == nil {
+		if from, err := h.Packed(); err == nil {
 			b.latency.Merge(from)
 		} // the summary says which could not be read
 	}

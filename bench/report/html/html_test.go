@@ -2,11 +2,8 @@ package html
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,36 +14,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"proxylab/bench/events"
+	"proxylab/bench/events/eventstest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// realLog is the log of a run of the quickstart scenario with four proxiers.
-func realLog(t testing.TB) []byte {
-	t.Helper()
-	f, err := os.Open("testdata/quickstart.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return log
-}
-
 func written(t testing.TB, log []byte) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), events.FileName)
-	if err := os.WriteFile(path, log, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return eventstest.Write(t, t.TempDir(), "run", log)
 }
 
 // short is a log small enough to read what is made of it.
@@ -120,7 +95,7 @@ func TestReportGolden(t *testing.T) {
 var reference = regexp.MustCompile(`(?:src|href|url)\s*[=(]\s*["']?([^"'#)>]+)`)
 
 func TestTheReportNeedsNothingElse(t *testing.T) {
-	for name, log := range map[string][]byte{"short": short(), "real": realLog(t)} {
+	for name, log := range map[string][]byte{"short": short(), "real": eventstest.Log(t)} {
 		got := reportOf(t, log)
 		if refs := reference.FindAllString(got, -1); len(refs) > 0 {
 			t.Errorf("%s: it refers to %q", name, refs)
@@ -138,7 +113,7 @@ func TestTheReportNeedsNothingElse(t *testing.T) {
 
 func TestIdentifiersAreUnique(t *testing.T) {
 	seen := map[string]bool{}
-	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(reportOf(t, realLog(t)), -1) {
+	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(reportOf(t, eventstest.Log(t)), -1) {
 		if seen[m[1]] {
 			t.Errorf("%q twice", m[1])
 		}
@@ -150,7 +125,7 @@ func TestIdentifiersAreUnique(t *testing.T) {
 }
 
 func TestALogCutOffAnywhereCanBeShown(t *testing.T) {
-	log := realLog(t)
+	log := eventstest.Log(t)
 	for i := range 12 {
 		v, err := ReadFile(written(t, log[:len(log)*i/12]))
 		if err != nil {
@@ -162,46 +137,11 @@ func TestALogCutOffAnywhereCanBeShown(t *testing.T) {
 	}
 }
 
-// twoHours is a real log again and again, as repetitions, until it is two hours long.
-func twoHours(t testing.TB) (log []byte, count int) {
-	t.Helper()
-	var all []events.Event
-	for e, err := range events.Read(bytes.NewReader(realLog(t))) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, e)
-	}
-	length := all[len(all)-1].Time.Sub(all[0].Time)
-	times := int(2*time.Hour/length) + 1
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	for i := range times {
-		for _, e := range all {
-			if e.RunStarted != nil && i > 0 || e.RunEnded != nil && i < times-1 {
-				continue
-			}
-			e.Time = e.Time.Add(time.Duration(i) * length)
-			if e.Subject != nil {
-				s := *e.Subject
-				s.Repetition = i + 1
-				e.Subject = &s
-			}
-			if err := enc.Encode(e); err != nil {
-				t.Fatal(err)
-			}
-			count++
-		}
-	}
-	return out.Bytes(), count
-}
-
 // BenchmarkTwoHours opens a log of two hours, from the file to the whole page.
 func BenchmarkTwoHours(b *testing.B) {
-	log, count := twoHours(b)
+	log := eventstest.TwoHours(b)
 	path := written(b, log)
 	b.SetBytes(int64(len(log)))
-	b.ReportMetric(float64(count), "events")
 	for b.Loop() {
 		v, err := ReadFile(path)
 		if err != nil {
@@ -216,7 +156,7 @@ func BenchmarkTwoHours(b *testing.B) {
 // BenchmarkView draws what is shown of a run, as a live page does again and again.
 func BenchmarkView(b *testing.B) {
 	f := NewFolder()
-	for e, err := range events.Read(bytes.NewReader(realLog(b))) {
+	for e, err := range events.Read(bytes.NewReader(eventstest.Log(b))) {
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -233,7 +173,7 @@ func TestTwoHoursAreShown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads a long log")
 	}
-	log, _ := twoHours(t)
+	log := eventstest.TwoHours(t)
 	began := time.Now()
 	v, err := ReadFile(written(t, log))
 	if err != nil {
