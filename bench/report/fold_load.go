@@ -18,7 +18,7 @@ type load struct {
 	seconds                       float64
 	requests, errors, late, bytes int64
 	errorsByKind, endpoints       map[string]int64
-	latency, connect              *hdrhistogram.PackedHistogram // nil: nothing recorded
+	latency, connect              sum
 	openMax, openLast             int
 	unreadable                    error // of a histogram
 }
@@ -50,17 +50,51 @@ func (l *load) tick(e *events.LoadTick) {
 	l.openMax, l.openLast = max(l.openMax, e.Open), e.Open
 }
 
-// merge adds to a sum. Sums are sparse, since there are many: of each load, proxier and repetition.
-func (l *load) merge(sum **hdrhistogram.PackedHistogram, e *events.Histogram) {
+func (l *load) merge(s *sum, e *events.Histogram) {
 	if e == nil {
 		return
 	}
-	if *sum == nil {
-		*sum = events.NewPacked()
-	}
-	if err := e.MergeInto(*sum); err != nil && l.unreadable == nil {
+	if err := s.add(e); err != nil && l.unreadable == nil {
 		l.unreadable = err
 	}
+}
+
+// sum adds up the histograms of a load. It is sparse, since there are many: of each load, proxier and repetition. What it
+// takes to add one grows with the sum, therefore some are put together first.
+type sum struct {
+	all, latest *hdrhistogram.PackedHistogram // nil: nothing recorded
+	n           int                           // histograms in latest
+}
+
+const addedAtOnce = 32
+
+func (s *sum) add(e *events.Histogram) error {
+	if s.all == nil {
+		s.all, s.latest = events.NewPacked(), events.NewPacked()
+	}
+	if s.n++; s.n == addedAtOnce {
+		s.settle()
+	}
+	return e.MergeInto(s.latest)
+}
+
+func (s *sum) settle() {
+	_ = s.all.Merge(s.latest) // of the same range: there is nothing that it could not hold
+	s.latest.Reset()
+	s.n = 0
+}
+
+// latency is nil where nothing was recorded.
+func (s *sum) latency() *Latency {
+	if s.all == nil {
+		return nil
+	}
+	s.settle()
+	v, ok := stats.OfHistogram(s.all)
+	if !ok {
+		return nil
+	}
+	return &Latency{P50: v.P50, P90: v.P90, P99: v.P99, P999: v.P999, Max: v.Max, Mean: v.Mean, Samples: v.Count}
 }
 
 // measured is a copy with the figures that there are.
@@ -85,22 +119,11 @@ func (l *load) measured() *Load {
 			r.ThroughputBps = &throughput
 		}
 	}
-	r.Latency, r.Connect = latency(l.latency), latency(l.connect)
+	r.Latency, r.Connect = l.latency.latency(), l.connect.latency()
 	if r.Kind == "hold" || l.openMax > 0 {
 		r.OpenMax, r.OpenLast = number(l.openMax), number(l.openLast)
 	}
 	return &r
-}
-
-func latency(h *hdrhistogram.PackedHistogram) *Latency {
-	if h == nil {
-		return nil
-	}
-	s, ok := stats.OfHistogram(h)
-	if !ok {
-		return nil
-	}
-	return &Latency{P50: s.P50, P90: s.P90, P99: s.P99, P999: s.P999, Max: s.Max, Mean: s.Mean, Samples: s.Count}
 }
 
 func number[N int | int64 | float64](n N) *N { return &n }

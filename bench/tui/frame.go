@@ -34,7 +34,7 @@ func (m *model) draw(s *State, now time.Time) {
 	v.live = s.Ended == nil && !m.ended
 	limit := time.Now().Add(frameBudget)
 	v.until = func() bool { return time.Now().After(limit) }
-	if len(s.unread) > 2000 { // so that the summary does not have to read all at once
+	if s.waiting > 2000 { // so that the summary does not have to read all at once
 		s.digest(v.until)
 	}
 	c := newCanvas(m.w, m.h)

@@ -231,10 +231,19 @@ func heading(a area, v *view, l *Load) {
 	drawLegend(a, x, v, v.legend(false))
 }
 
+// maxBehind is how many earlier subjects are seen behind the one at hand: more cannot be told apart.
+const maxBehind = 7
+
+// shown are the subjects whose curves are drawn, the one at hand last.
+func (v *view) shown() []*Subject {
+	all := v.state.Subjects
+	return all[max(len(all)-1-maxBehind, 0):]
+}
+
 // legend names the curves: those of earlier subjects, and full, that of the one at hand too, which stands last.
 func (v *view) legend(full bool) []string {
 	var names []string
-	subjects := v.state.Subjects
+	subjects := v.shown()
 	for i, sub := range subjects {
 		mark := "━"
 		if i < len(subjects)-1 && !v.coloured {
@@ -263,7 +272,7 @@ func drawLegend(a area, from int, v *view, names []string) {
 	}
 	x := a.w - widths.StringWidth(strings.Join(names, "  "))
 	for i, name := range names {
-		x += a.text(x, 0, subjectStyle(v.state.Subjects[first+i].Number), name) + 2
+		x += a.text(x, 0, subjectStyle(v.shown()[first+i].Number), name) + 2
 	}
 }
 
@@ -271,7 +280,7 @@ func letterOf(number int) rune { return rune('a' + number%26) }
 
 // curves are those of a load under all subjects, the one at hand in front.
 func curves(v *view, name string, ms measure) (list []curve, gap float64) {
-	subjects := v.state.Subjects
+	subjects := v.shown()
 	for i, sub := range subjects {
 		at := slices.IndexFunc(sub.Loads, func(l *Load) bool { return l.Name == name })
 		if at < 0 {

@@ -14,8 +14,13 @@ import (
 // frameMsg says that it is time for the next frame.
 type frameMsg time.Time
 
-func nextFrame() tea.Cmd {
-	return tea.Tick(time.Second/framesPerSecond, func(t time.Time) tea.Msg { return frameMsg(t) })
+// nextFrame comes in its turn, or, where the last one had not the time for all its work, as soon as keys have been looked at.
+func nextFrame(behind bool) tea.Cmd {
+	wait := time.Second / framesPerSecond
+	if behind {
+		wait = time.Millisecond
+	}
+	return tea.Tick(wait, func(t time.Time) tea.Msg { return frameMsg(t) })
 }
 
 // page is one tab: a model of its own, with keys of its own.
@@ -102,7 +107,7 @@ func newModel(source Source, o Options, t *theme) *model {
 }
 
 // Init is tea.Model's.
-func (m *model) Init() tea.Cmd { return nextFrame() }
+func (m *model) Init() tea.Cmd { return nextFrame(false) }
 
 // Update is tea.Model's.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -113,7 +118,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			return m, tea.Quit
 		}
 		m.frame(time.Time(msg))
-		return m, nextFrame()
+		return m, nextFrame(m.behind())
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)
 	case tea.KeyMsg:
@@ -299,6 +304,13 @@ func (m *model) frame(wall time.Time) {
 		m.version, m.second, m.touched = s.version, now.Unix(), false
 		m.draw(s, now)
 	})
+}
+
+// behind says that there is work left which the last frame had no time for. A live run is never in such a hurry that it would take
+// more of a processor for it.
+func (m *model) behind() bool {
+	p, replay := m.source.(*Player)
+	return replay && (p.behind || m.view.again)
 }
 
 // View is tea.Model's.

@@ -29,6 +29,9 @@ const frameBudget = 50 * time.Millisecond
 // growing is how long ago a log without an end may have been written to be taken for one that goes on.
 const growing = 15 * time.Second
 
+// bytesPerEvent is about how long a line of a log is.
+const bytesPerEvent = 350
+
 // Player replays a log. It begins at once, and reads the rest beside.
 type Player struct {
 	cancel context.CancelFunc
@@ -49,6 +52,7 @@ type Player struct {
 	speed  float64
 	paused bool
 	tail   bool // keep to the end, as it grows
+	behind bool // the last frame had not the time for all that it was to show
 }
 
 // Open begins to read a log, which may still be growing; path is the run's directory or its log. A log that is being
@@ -69,6 +73,8 @@ func Open(ctx context.Context, path string, speed float64) (*Player, error) {
 	log := read(ctx, file)
 	if p.tail {
 		log = events.Follow(ctx, file)
+	} else if info, err := os.Stat(file); err == nil {
+		p.events = make([]events.Event, 0, info.Size()/bytesPerEvent)
 	}
 	go p.load(log)
 	return p, nil
@@ -185,12 +191,15 @@ func (p *Player) advance(wall time.Time, have []events.Event, read bool) {
 		p.at = p.end
 		p.tail = !read
 	}
-	for until := time.Now().Add(frameBudget); p.seeking(have); p.folded++ {
-		if p.folded%64 == 0 && time.Now().After(until) {
-			return
+	const many = 64 // events, between two looks at the clock
+	for until := time.Now().Add(frameBudget); p.seeking(have) && time.Now().Before(until); {
+		from := p.folded
+		for p.seeking(have) && p.folded < from+many {
+			p.folded++
 		}
-		p.state.Add(have[p.folded])
+		p.state.Add(have[from:p.folded:p.folded]...)
 	}
+	p.behind = p.seeking(have)
 }
 
 // seeking says that events before the present one have not been folded.

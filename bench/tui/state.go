@@ -23,10 +23,11 @@ type State struct {
 	Log      []LogLine // the latest
 	Rules    []RulesSeen
 
-	version int            // changes with every event
-	unread  []events.Event // not yet in the summary
-	folder  *report.Folder // of the summary
-	result  *report.Result // of folder; nil: to be made again
+	version int              // changes with every event
+	unread  [][]events.Event // not yet in the summary
+	waiting int              // how many those are
+	folder  *report.Folder   // of the summary
+	result  *report.Result   // of folder; nil: to be made again
 }
 
 // LogLine is something worth saying, once.
@@ -54,13 +55,19 @@ func (s *State) Current() *Subject {
 	return s.Subjects[len(s.Subjects)-1]
 }
 
-// Add takes the next event.
-func (s *State) Add(e events.Event) {
-	s.version++
+// Add takes the next events, and keeps the list itself until the summary has read it: it is not to be changed any more.
+func (s *State) Add(list ...events.Event) {
+	s.version += len(list)
+	s.unread, s.waiting, s.result = append(s.unread, list), s.waiting+len(list), nil
+	for _, e := range list {
+		s.add(e)
+	}
+}
+
+func (s *State) add(e events.Event) {
 	if e.Time.After(s.Now) {
 		s.Now = e.Time
 	}
-	s.unread, s.result = append(s.unread, e), nil
 	switch {
 	case e.RunStarted != nil:
 		s.Started, s.Began = e.RunStarted, e.Time
@@ -148,13 +155,20 @@ func (s *State) planned() int {
 
 // digest reads events for the summary for as long as until says, and returns whether all are read.
 func (s *State) digest(until func() bool) bool {
-	for i, e := range s.unread {
-		if i%32 == 31 && until() {
-			s.unread = s.unread[i:]
-			return false
+	since := 0
+	for i, list := range s.unread {
+		if since >= 32 {
+			if since = 0; until() {
+				s.unread = s.unread[i:]
+				return false
+			}
 		}
-		s.folder.Add(e)
+		for _, e := range list {
+			s.folder.Add(e)
+		}
+		since, s.waiting = since+len(list), s.waiting-len(list)
 	}
+	clear(s.unread)
 	s.unread = s.unread[:0]
 	return true
 }
