@@ -10,7 +10,6 @@ import (
 
 var (
 	styleAttribute = regexp.MustCompile(`\s*style="([^"]*)"`)
-	fontProperty   = regexp.MustCompile(`^font-(family|variant|weight|style)$`)
 	beforeDrawing  = regexp.MustCompile(`(?s)^.*?<svg[^>]*>`)
 )
 
@@ -29,10 +28,11 @@ func dress(svg, id, class, title, desc string, c *canvas) template.HTML {
 // attributes are the properties of a style attribute as attributes of their own.
 func attributes(style string) string {
 	var b strings.Builder
-	for property := range strings.SplitSeq(styleAttribute.FindStringSubmatch(style)[1], ";") {
+	_, properties, _ := strings.Cut(style, `"`)
+	for property := range strings.SplitSeq(strings.TrimSuffix(properties, `"`), ";") {
 		name, value, ok := strings.Cut(property, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		if !ok || fontProperty.MatchString(name) {
+		if !ok || strings.HasPrefix(name, "font-") && name != "font-size" { // the page has a font of its own
 			continue
 		}
 		fmt.Fprintf(&b, ` %s="%s"`, name, strings.TrimSuffix(value, "px"))
