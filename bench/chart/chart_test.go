@@ -3,20 +3,16 @@ package chart
 import (
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
 	"pgregory.net/rapid"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 type drawable interface{ Draw() (*Figure, error) }
 
@@ -44,21 +40,8 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for size, got := range map[string]string{"wide": string(f.Wide), "narrow": string(f.Narrow)} {
-			path := filepath.Join("testdata", name+"."+size+".svg")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got); d != "" {
-				t.Errorf("%s differs (-want +got); go test -update if it should:\n%s", path, d)
-			}
-		}
+		assert.Check(t, golden.String(string(f.Wide), name+".wide.svg"))
+		assert.Check(t, golden.String(string(f.Narrow), name+".narrow.svg"))
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 func TestFindingsGolden(t *testing.T) {
-	golden(t, "run.findings.txt", []byte(findingsText(Fold(fourProxiers(1, 4).seq()))))
-	golden(t, "repeated.findings.txt", []byte(findingsText(Fold(fourProxiers(3, 2).seq()))))
+	same(t, "run.findings.txt", []byte(findingsText(Fold(fourProxiers(1, 4).seq()))))
+	same(t, "repeated.findings.txt", []byte(findingsText(Fold(fourProxiers(3, 2).seq()))))
 }
 
 func findingsText(r *Result) string {

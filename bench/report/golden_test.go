@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/xml"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,27 +12,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/perf/benchfmt"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
 
 	"proxylab/bench/events"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, name string, got []byte) {
+// same compares with a file in testdata; go test -update writes it anew.
+func same(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s differs (-want +got); go test -update if it should:\n%s", path, d)
-	}
+	assert.Check(t, golden.String(string(got), name))
 }
 
 func must(text []byte, err error) []byte {
@@ -46,28 +34,28 @@ func must(text []byte, err error) []byte {
 func TestGolden(t *testing.T) {
 	once, thrice := fourProxiers(1, 4), fourProxiers(3, 2)
 	result := Fold(once.seq())
-	golden(t, "run.result.json", must(JSON(result)))
-	golden(t, "run.table.txt", []byte(Table(result, TableOptions{})))
-	golden(t, "run.table.color.txt", []byte(Table(result, TableOptions{Color: true})))
-	golden(t, "run.junit.xml", must(JUnit(result)))
-	golden(t, "run.bench.txt", must(Bench(result)))
-	golden(t, "repeated.table.txt", []byte(Table(Fold(thrice.seq()), TableOptions{})))
-	golden(t, "repeated.table.120.txt", []byte(Table(Fold(thrice.seq()), TableOptions{Width: 120})))
+	same(t, "run.result.json", must(JSON(result)))
+	same(t, "run.table.txt", []byte(Table(result, TableOptions{})))
+	same(t, "run.table.color.txt", []byte(Table(result, TableOptions{Color: true})))
+	same(t, "run.junit.xml", must(JUnit(result)))
+	same(t, "run.bench.txt", must(Bench(result)))
+	same(t, "repeated.table.txt", []byte(Table(Fold(thrice.seq()), TableOptions{})))
+	same(t, "repeated.table.120.txt", []byte(Table(Fold(thrice.seq()), TableOptions{Width: 120})))
 	cut, err := Read(bytes.NewReader(once.out.Bytes()[:once.out.Len()/2]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "cut.table.txt", []byte(Table(cut, TableOptions{})))
-	golden(t, "cut.junit.xml", must(JUnit(cut)))
-	golden(t, "empty.table.txt", []byte(Table(NewFolder().Result(), TableOptions{})))
-	golden(t, "empty.result.json", must(JSON(NewFolder().Result())))
+	same(t, "cut.table.txt", []byte(Table(cut, TableOptions{})))
+	same(t, "cut.junit.xml", must(JUnit(cut)))
+	same(t, "empty.table.txt", []byte(Table(NewFolder().Result(), TableOptions{})))
+	same(t, "empty.result.json", must(JSON(NewFolder().Result())))
 
 	var lines bytes.Buffer
 	p := &progress{out: &lines, zone: time.UTC}
 	for _, e := range thrice.events {
 		p.show(e)
 	}
-	golden(t, "repeated.progress.txt", lines.Bytes())
+	same(t, "repeated.progress.txt", lines.Bytes())
 }
 
 func TestTheLogAndItsEventsGiveTheSame(t *testing.T) {

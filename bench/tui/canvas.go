@@ -26,6 +26,22 @@ var widths = func() *runewidth.Condition {
 	return c
 }()
 
+// columns is how wide a text is. It counts rune by rune, as text is drawn; to look for graphemes took half of a frame's time.
+func columns(text string) int {
+	n := 0
+	for _, r := range text {
+		n += runeColumns(r)
+	}
+	return n
+}
+
+func runeColumns(r rune) int {
+	if r >= ' ' && r <= '~' {
+		return 1
+	}
+	return widths.RuneWidth(r)
+}
+
 func newCanvas(w, h int) *canvas {
 	c := &canvas{w: max(w, 0), h: max(h, 0)}
 	c.cells = make([]cell, c.w*c.h)
@@ -96,7 +112,7 @@ func (a area) text(x, y int, s style, text string) int {
 	text = fit(text, a.w-x)
 	at := x
 	for _, r := range text {
-		w := widths.RuneWidth(r)
+		w := runeColumns(r)
 		if w == 0 {
 			continue
 		}
@@ -112,7 +128,7 @@ func (a area) text(x, y int, s style, text string) int {
 // right writes text so that it ends before column x.
 func (a area) right(x, y int, s style, text string) {
 	text = fit(text, x)
-	a.text(x-widths.StringWidth(text), y, s, text)
+	a.text(x-columns(text), y, s, text)
 }
 
 // line fills a line with one character.
@@ -161,12 +177,21 @@ func fit(text string, width int) string {
 			return ' '
 		case unicode.IsControl(r) || r == unicode.ReplacementChar:
 			return '?'
-		case widths.RuneWidth(r) == 0:
+		case runeColumns(r) == 0:
 			return -1
 		}
 		return r
 	}, text)
-	return widths.Truncate(text, width, "…")
+	if columns(text) <= width {
+		return text
+	}
+	left := width - 1
+	for i, r := range text {
+		if left -= runeColumns(r); left < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // columnsOf are the widths of a table's columns: each as wide as its widest cell.
@@ -177,7 +202,7 @@ func columnsOf(rows [][]string) []int {
 			if i == len(width) {
 				width = append(width, 0)
 			}
-			width[i] = max(width[i], widths.StringWidth(text))
+			width[i] = max(width[i], columns(text))
 		}
 	}
 	return width

@@ -181,7 +181,7 @@ func drawTime(a area, xMin, xMax float64, marks []Mark, format func(float64) str
 		}
 		x := plot.columnAt(m.At, xMin, xMax)
 		plot.set(x, 0, '▲', warn)
-		if w := widths.StringWidth(m.Text); x >= free && x+w <= limit {
+		if w := columns(m.Text); x >= free && x+w <= limit {
 			free = x + plot.text(x, 1, warn, m.Text) + 1
 		}
 	}

@@ -56,10 +56,10 @@ func (m *model) draw(s *State, now time.Time) {
 
 func (m *model) drawHead(a area, s *State) {
 	status, st := m.status(s)
-	if _, replay := m.source.(*Player); !replay && !s.Began.IsZero() {
+	if _, replay := m.source.(*Player); (!replay || m.ended) && !s.Began.IsZero() {
 		status += "  " + clockText(m.view.now.Sub(s.Began).Seconds())
 	}
-	room := a.w - widths.StringWidth(status) - 2
+	room := a.w - columns(status) - 2
 	a.right(a.w-1, 0, st, status)
 	first := a.sub(0, 0, room, 1)
 	x := first.text(1, 0, accent, "proxylab") + 3
@@ -245,7 +245,7 @@ func (m *model) drawHelp(a area) {
 		}
 		wide := 0
 		for _, l := range lines {
-			wide = max(wide, widths.StringWidth(l))
+			wide = max(wide, columns(l))
 		}
 		if x > 2 && x+wide > a.w {
 			x, y, high = 2, y+high+1, 0

@@ -2,34 +2,24 @@ package tui
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/exp/teatest"
 	"github.com/muesli/termenv"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
 
 	"proxylab/bench/events"
 )
 
-func golden(t *testing.T, name, got string) {
+// same compares with a frame in testdata; go test -update writes it anew.
+func same(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name+".frame.txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(got+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got+"\n", "\n")); diff != "" {
-		t.Errorf("%s (-want +got; go test -update writes it anew):\n%s", file, diff)
-	}
+	assert.Check(t, golden.String(got+"\n", name+".frame.txt"))
 }
 
 // rulesOf are rules as a run has them in its log.
@@ -42,19 +32,54 @@ func rulesOf(at time.Time) events.Event {
 	}}
 }
 
-// TestEveryTab: each page of a real run at the sizes of a small and of a large terminal, in the middle of its second subject.
+// TestEveryTab runs the whole program, presses the key of each tab, in the middle of the second subject of a real run, at the
+// sizes of a small and of a large terminal, and looks at what it shows.
 func TestEveryTab(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {160, 50}} {
 		source := stillAt(t, 75*time.Second)
 		source.state.Add(rulesOf(source.state.Began.Add(42 * time.Second)))
-		m := sized(source, Options{}, themeFor(termenv.Ascii), size[0], size[1])
+		m := &watched{newModel(source, Options{Stay: true}, themeFor(termenv.Ascii))}
+		program := teatest.NewTestModel(t, m, teatest.WithInitialTermSize(size[0], size[1]))
 		for i, p := range m.pages {
-			m.page = i
-			frame := frameOf(m)
+			program.Type(fmt.Sprint(i + 1))
+			frame := m.settled(program)
 			fits(t, frame, size[0], size[1])
-			golden(t, fmt.Sprintf("%s.%dx%d", strings.ToLower(p.title()), size[0], size[1]), frame)
+			same(t, fmt.Sprintf("%s.%dx%d", strings.ToLower(p.title()), size[0], size[1]), frame)
+		}
+		program.Type("q")
+		if last := program.FinalModel(t, teatest.WithFinalTimeout(time.Minute)).(*watched); !last.quit {
+			t.Error("q does not leave")
+		}
+		out, err := io.ReadAll(program.Output())
+		if err != nil || !strings.Contains(string(out), "proxylab") {
+			t.Errorf("the terminal got %d bytes: %v", len(out), err)
 		}
 	}
+}
+
+// watched is a program that can be asked what it shows.
+type watched struct{ *model }
+
+// asked is a message that is answered with what is shown, once nothing is left to be worked out for it.
+type asked chan string
+
+func (w *watched) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	answer, ok := msg.(asked)
+	if !ok {
+		_, cmd := w.model.Update(msg)
+		return w, cmd
+	}
+	for w.view.again {
+		w.frame(time.Now())
+	}
+	answer <- w.View()
+	return w, nil
+}
+
+func (w *watched) settled(program *teatest.TestModel) string {
+	answer := make(asked, 1)
+	program.Send(answer)
+	return <-answer
 }
 
 func TestOtherStates(t *testing.T) {
@@ -65,16 +90,16 @@ func TestOtherStates(t *testing.T) {
 		"begun": at(0), "coloured": sized(stillAt(t, 75*time.Second), Options{}, themeFor(termenv.ANSI), 80, 24),
 		"done": at(time.Hour),
 	} {
-		golden(t, name, frameOf(m))
+		same(t, name, frameOf(m))
 	}
 	m := at(40 * time.Second)
 	typed(m, "?")
-	golden(t, "help", frameOf(m))
+	same(t, "help", frameOf(m))
 	typed(m, "x", "q")
-	golden(t, "asking", frameOf(m))
+	same(t, "asking", frameOf(m))
 	lab := sized(stillAt(t, 40*time.Second), Options{Control: &spy{}}, themeFor(termenv.Ascii), 80, 24)
 	typed(lab, "s", "down")
-	golden(t, "menu", frameOf(lab))
+	same(t, "menu", frameOf(lab))
 }
 
 // TestWithoutColour: NO_COLOR leaves no escape sequence in any frame, and what colour would tell apart, letters do.

@@ -37,24 +37,26 @@ func TestEveryKeyIsInTheHelp(t *testing.T) {
 	}
 }
 
-// TestEveryKeyOnEveryTab types all keys in all places, one after the other, and looks at each frame.
+// TestEveryKeyOnEveryTab types each key on each tab, and all of them one after the other, and looks at each frame. Any other order is
+// TestAnySizeAnyMoment's.
 func TestEveryKeyOnEveryTab(t *testing.T) {
 	keys := append(allKeys(newKeyMap(true, true)), "x", "ö", "enter", "esc", "b", "n", "backspace")
+	source := stillAt(t, 60*time.Second)
+	source.state.Add(rulesOf(source.now))
 	for _, control := range []Control{nil, &spy{}} {
 		for page := range 7 {
-			source := stillAt(t, 60*time.Second)
-			source.state.Add(rulesOf(source.now))
 			for _, pressed := range keys {
 				m := sized(source, Options{Stop: func() {}, Control: control}, themeFor(termenv.Ascii), 80, 24)
 				m.page = page
-				for _, again := range keys[:len(keys)*2/3] {
-					typed(m, pressed, again)
-					if m.quit {
-						break
-					}
-				}
+				typed(m, pressed)
 				fits(t, m.View(), 80, 24)
 			}
+		}
+		m := sized(source, Options{Stop: func() {}, Control: control}, themeFor(termenv.Ascii), 80, 24)
+		for _, pressed := range keys { // one after the other, wherever that leads
+			typed(m, pressed)
+			fits(t, m.View(), 80, 24)
+			m.quit = false
 		}
 	}
 }

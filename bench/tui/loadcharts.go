@@ -222,7 +222,7 @@ func heading(a area, v *view, l *Load) {
 	}
 	for _, full := range []bool{true, false} {
 		names := v.legend(full)
-		if x+widths.StringWidth(text)+2+widths.StringWidth(strings.Join(names, "  ")) <= a.w {
+		if x+columns(text)+2+columns(strings.Join(names, "  ")) <= a.w {
 			a.text(x, 0, faint, text)
 			drawLegend(a, x, v, names)
 			return
@@ -267,10 +267,10 @@ func shortName(proxier string) string { return strings.Replace(proxier, "kube-pr
 // drawLegend writes names at the right; where there is no room for all, the earliest are left out.
 func drawLegend(a area, from int, v *view, names []string) {
 	first := 0
-	for len(names) > 0 && from+widths.StringWidth(strings.Join(names, "  ")) > a.w {
+	for len(names) > 0 && from+columns(strings.Join(names, "  ")) > a.w {
 		names, first = names[1:], first+1
 	}
-	x := a.w - widths.StringWidth(strings.Join(names, "  "))
+	x := a.w - columns(strings.Join(names, "  "))
 	for i, name := range names {
 		x += a.text(x, 0, subjectStyle(v.shown()[first+i].Number), name) + 2
 	}

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"flag"
 	"io"
 	"slices"
 	"strings"
@@ -16,8 +15,6 @@ import (
 	"proxylab/bench/events"
 	"proxylab/bench/events/eventstest"
 )
-
-var update = flag.Bool("update", false, "write the golden frames anew")
 
 // recording is the first two subjects of a real run.
 func recording(t testing.TB) []events.Event {

@@ -33,9 +33,9 @@ func (m *menu) press(msg tea.KeyMsg) (string, bool) {
 
 func (m *menu) draw(a area) {
 	const title = " Swap to: ↑ ↓ enter, esc "
-	w := widths.StringWidth(title)
+	w := columns(title)
 	for _, item := range m.items {
-		w = max(w, widths.StringWidth(item)+4)
+		w = max(w, columns(item)+4)
 	}
 	w = min(w+2, a.w)
 	box := a.sub((a.w-w)/2, 1, w, min(len(m.items)+2, a.h-1))

@@ -64,7 +64,7 @@ func (p *endpointsPage) bars(a area, v *view, l *Load) {
 		shown = ownName
 	}
 	for _, s := range lately {
-		name = max(name, widths.StringWidth(shown(s.pod)))
+		name = max(name, columns(shown(s.pod)))
 	}
 	name = min(name, max(a.w/3, 8))
 	width := max((a.w-name-18)/2, 3)
@@ -119,9 +119,9 @@ func drawChanges(a area, v *view, sub *Subject) {
 		}
 		x := a.text(0, y, faint, clockText(p.At.Sub(v.state.Began).Seconds())) + 1
 		x += a.text(x, y, st, sign) + 1
-		room := a.w - x - widths.StringWidth(text) - 1
+		room := a.w - x - columns(text) - 1
 		pod := p.Endpoint
-		if widths.StringWidth(pod) > room {
+		if columns(pod) > room {
 			pod = ownName(pod)
 		}
 		a.text(x, y, plain, tailOf(pod, max(room, 1)))

@@ -122,7 +122,7 @@ func drawTable(a area, rows [][]string, right []bool, styleOf func(row int) styl
 		x := 0
 		for i, text := range row {
 			if i < len(right) && right[i] {
-				a.text(x+width[i]-widths.StringWidth(text), y, styleOf(y), text)
+				a.text(x+width[i]-columns(text), y, styleOf(y), text)
 			} else {
 				a.text(x, y, styleOf(y), text)
 			}

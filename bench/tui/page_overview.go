@@ -128,7 +128,7 @@ func drawStep(a area, v *view, sub *Subject, i int, text string) int {
 	case step.Done:
 		a.text(0, 0, good, "✓")
 		took := seconds(step.Seconds)
-		if room := a.w - 2 - widths.StringWidth(text); step.Kind != "wait" && room > len(took) {
+		if room := a.w - 2 - columns(text); step.Kind != "wait" && room > len(took) {
 			a.right(a.w, 0, faint, took)
 		}
 		a.text(2, 0, plain, text)
@@ -151,7 +151,7 @@ func drawStep(a area, v *view, sub *Subject, i int, text string) int {
 
 // stepText is a step for where there are so many columns: what does not fit is said shorter.
 func stepText(text string, width int) string {
-	if widths.StringWidth(text) <= width {
+	if columns(text) <= width {
 		return text
 	}
 	kind, _, _ := strings.Cut(text, " ")

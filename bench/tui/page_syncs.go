@@ -49,7 +49,7 @@ func (p *syncsPage) draw(a area, v *view) {
 		x := 0
 		for i, text := range row {
 			if i < len(right) && right[i] {
-				a.text(x+width[i]-widths.StringWidth(text), 0, st, text)
+				a.text(x+width[i]-columns(text), 0, st, text)
 			} else {
 				a.text(x, 0, st, text)
 			}

@@ -194,7 +194,7 @@ func drawBars(a area, list []podShare) {
 	}
 	nameWidth := 0
 	for _, s := range list {
-		nameWidth = max(nameWidth, min(widths.StringWidth(ownName(s.pod)), 8))
+		nameWidth = max(nameWidth, min(columns(ownName(s.pod)), 8))
 	}
 	for y, s := range list {
 		if y == a.h-1 && len(list) > a.h {

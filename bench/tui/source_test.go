@@ -3,6 +3,7 @@ package tui
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -138,6 +139,48 @@ func TestSeekingEndsWhereWatchingDoes(t *testing.T) {
 			r.Fatalf("at %s (-watched +sought):\n%s", at, diff)
 		}
 	})
+}
+
+// TestTheEndIsWhatTheRunShowed: whoever watches the log of a run ends with the frame that the run itself ended with, on each tab,
+// but for the keys, which do other things there.
+func TestTheEndIsWhatTheRunShowed(t *testing.T) {
+	dir := t.TempDir()
+	log, err := events.Create(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := NewLive()
+	listener := log.Listen(live.Add)
+	run := sized(live, Options{Stop: func() {}, Stay: true}, themeFor(termenv.ANSI), 160, 50)
+	for i, e := range recording(t) {
+		log.Emit(e)
+		if i%100 == 0 { // it is looked at meanwhile
+			run.frame(time.Now())
+		}
+	}
+	if err := errors.Join(listener.Close(t.Context()), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	live.Finish()
+
+	p := whole(t, dir)
+	watch := sized(p, Options{Stay: true}, themeFor(termenv.ANSI), 160, 50)
+	watch.frame(time.Now())
+	p.SeekEnd()
+	for !p.Ended() || watch.behind() {
+		watch.frame(time.Now())
+	}
+	for page := range run.pages {
+		var frames [2][]string
+		for i, m := range []*model{run, watch} {
+			m.concluded, m.page = true, page
+			frames[i] = strings.Split(frameOf(m), "\n")
+		}
+		keys := len(frames[0]) - 1
+		if diff := cmp.Diff(frames[0][:keys], frames[1][:keys]); diff != "" {
+			t.Errorf("%s (-the run +its log):\n%s", run.pages[page].title(), diff)
+		}
+	}
 }
 
 // TestTheEndIsTheSummary: a replay that is over shows the table.

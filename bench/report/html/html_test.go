@@ -2,22 +2,17 @@ package html
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"proxylab/bench/events"
 	"proxylab/bench/events/eventstest"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func written(t testing.TB, log []byte) string {
 	t.Helper()
@@ -75,22 +70,7 @@ func reportOf(t *testing.T, log []byte) string {
 	return string(data)
 }
 
-func TestReportGolden(t *testing.T) {
-	got := reportOf(t, short())
-	path := filepath.Join("testdata", "short.html")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("the report differs (-want +got); go test -update if it should:\n%s", d)
-	}
-}
+func TestReportGolden(t *testing.T) { golden.Assert(t, reportOf(t, short()), "short.html") }
 
 var reference = regexp.MustCompile(`(?:src|href|url)\s*[=(]\s*["']?([^"'#)>]+)`)
 
