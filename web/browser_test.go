@@ -205,6 +205,12 @@ func TestBrowser(t *testing.T) {
 		b.axe(axe, "comparison")
 		b.fits("comparison")
 		b.shoot("compare")
+		b.run(chromedp.Evaluate[chromedp.Void](`document.getElementById("part-load-web").scrollIntoView()`))
+		b.shoot("compare-charts")
+		b.size(375, 800, true)
+		b.fits("comparison on a phone")
+		b.axe(axe, "comparison on a phone")
+		b.shoot("compare-phone-dark")
 		b.quiet()
 	})
 	for _, look := range []struct {

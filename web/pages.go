@@ -202,19 +202,28 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) {
 		}
 		threshold = v
 	}
-	var results [2]*report.Result
+	var views [2]*html.View
 	for i, id := range []string{base, with} {
 		rec, err := s.store.run(id)
+		if err == nil {
+			views[i], _, _, err = rec.shown()
+		}
 		if err != nil {
 			s.fail(w, id, err)
 			return
 		}
-		results[i] = rec.result()
 	}
-	c := compare.Results(results[0], results[1], threshold/100)
+	charts, err := html.Overlay(views[0], views[1])
+	if err != nil {
+		s.fail(w, with, err)
+		return
+	}
+	c := compare.Results(views[0].Result, views[1].Result, threshold/100)
 	s.page(w, http.StatusOK, "compare", struct {
 		*compare.Comparison
 		BaseID, NewID string
 		Percent       float64
-	}{c, base, with, threshold})
+		Groups        []html.Group
+		New           *html.View
+	}{c, base, with, threshold, charts, views[1]})
 }

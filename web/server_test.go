@@ -69,6 +69,7 @@ func TestPages(t *testing.T) {
 		"/runs/whole/result.json":     {200, `"connectionsBroken": 20`},
 		"/runs/whole/events.jsonl":    {200, `"runEnded"`},
 		"/compare?base=cut&new=whole": {200, "cannot be judged"},
+		"/compare?base=whole&new=cut": {200, `id="load-web-p99"`},
 		"/compare?base=cut":           {400, "Choose two runs"},
 		"/compare?base=cut&new=whole&threshold=x": {400, "per cent"},
 		"/compare?base=cut&new=nothing":           {404, "no such run"},

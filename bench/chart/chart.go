@@ -35,6 +35,15 @@ type Figure struct {
 type Key struct {
 	Name string
 	Hue  Hue
+	Thin bool
+}
+
+// Width is how thick its line is, in pixels.
+func (k Key) Width() string {
+	if k.Thin {
+		return "1"
+	}
+	return "3"
 }
 
 // Table is what a chart shows, in text.

@@ -13,6 +13,7 @@ import (
 type Series struct {
 	Name string
 	Hue  Hue
+	Thin bool      // of what others are compared with
 	X, Y []float64 // in order of X; a Y that is no number leaves a gap
 }
 
@@ -35,7 +36,7 @@ type Lines struct {
 func (l Lines) Draw() (*Figure, error) {
 	f := &Figure{ID: l.ID, Title: l.Title, Note: l.Note, Table: l.table()}
 	for _, s := range l.Series {
-		f.Legend = append(f.Legend, Key{s.Name, s.Hue})
+		f.Legend = append(f.Legend, Key{s.Name, s.Hue, s.Thin})
 	}
 	var err error
 	f.Wide, f.Narrow, err = both(l.ID, l.Title, l.Note+" The table below the chart has the figures.",
@@ -131,6 +132,9 @@ type curve struct {
 func (k curve) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	style := draw.LineStyle{Color: k.s.Hue.color(), Width: 1.8}
+	if k.s.Thin {
+		style.Width = 0.8
+	}
 	if k.s.Hue.Dashed() {
 		style.Dashes = []vg.Length{5, 2.5}
 	}

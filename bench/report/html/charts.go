@@ -84,37 +84,55 @@ func loadNames(t *timeline.Timeline) []string {
 	return names
 }
 
-func loadCharts(v *View, name string) []drawing {
-	id := "load-" + identifier(name)
-	kind := ""
-	for _, g := range v.Timeline.Groups {
-		if l := g.Load(name); l != nil && l.Kind != "" {
-			kind = l.Kind
-		}
+// measure is what is drawn of a load over time.
+type measure struct {
+	id, title, note string
+	unit            chart.Unit
+	log             bool
+	of              func(timeline.Point) float64
+}
+
+// measures are those of a kind of load: how much got through, and how long it took.
+func measures(kind string) (through measure, took []measure) {
+	latency := func(q string, of func(timeline.Point) *float64) measure {
+		return measure{q, "Latency, " + q, "Of requests that succeeded, counted from when they were due.", chart.Seconds, true,
+			func(p timeline.Point) float64 { return value(of(p)) }}
 	}
-	curves := func(suffix, title, note string, unit chart.Unit, log bool, of func(timeline.Point) float64) drawing {
-		return chart.Lines{ID: id + "-" + suffix, Title: title, Note: note, Unit: unit, Log: log,
-			Series: series(v.Timeline, name, of), Marks: marks(v.Timeline.Steps)}
+	took = []measure{
+		latency("p50", func(p timeline.Point) *float64 { return p.P50 }),
+		latency("p99", func(p timeline.Point) *float64 { return p.P99 }),
 	}
-	var list []drawing
 	switch kind {
 	case "stream":
-		list = append(list, curves("throughput", "Throughput", "Payload bytes per second.", chart.Flow, false,
-			func(p timeline.Point) float64 { return per(float64(p.Bytes), p.Seconds) }))
+		return measure{"throughput", "Throughput", "Payload bytes per second.", chart.Flow, false,
+			func(p timeline.Point) float64 { return per(float64(p.Bytes), p.Seconds) }}, nil
 	case "hold":
-		list = append(list, curves("open", "Connections open", "Connections that are held open through the Service.", chart.Count, false,
-			func(p timeline.Point) float64 { return p.Open }))
-	default:
-		list = append(list, curves("rate", "Requests answered", "Per second, without those that failed: dips are errors.", chart.PerSecond, false,
-			func(p timeline.Point) float64 { return per(float64(p.Requests-p.Errors), p.Seconds) }))
+		return measure{"open", "Connections open", "Connections that are held open through the Service.", chart.Count, false,
+			func(p timeline.Point) float64 { return p.Open }}, took
 	}
-	list = append(list, shares(v.Result, id, name)...)
-	if kind != "stream" {
-		list = append(list,
-			curves("p50", "Latency, p50", "Of requests that succeeded, counted from when they were due.", chart.Seconds, true,
-				func(p timeline.Point) float64 { return value(p.P50) }),
-			curves("p99", "Latency, p99", "Of requests that succeeded, counted from when they were due.", chart.Seconds, true,
-				func(p timeline.Point) float64 { return value(p.P99) }))
+	return measure{"rate", "Requests answered", "Per second, without those that failed: dips are errors.", chart.PerSecond, false,
+		func(p timeline.Point) float64 { return per(float64(p.Requests-p.Errors), p.Seconds) }}, took
+}
+
+func kindOf(t *timeline.Timeline, load string) string {
+	for _, g := range t.Groups {
+		if l := g.Load(load); l != nil && l.Kind != "" {
+			return l.Kind
+		}
+	}
+	return ""
+}
+
+func loadCharts(v *View, name string) []drawing {
+	id := "load-" + identifier(name)
+	lines := func(m measure) drawing {
+		return chart.Lines{ID: id + "-" + m.id, Title: m.title, Note: m.note, Unit: m.unit, Log: m.log,
+			Series: series(v.Timeline, name, m.of), Marks: marks(v.Timeline.Steps)}
+	}
+	through, took := measures(kindOf(v.Timeline, name))
+	list := append([]drawing{lines(through)}, shares(v.Result, id, name)...)
+	for _, m := range took {
+		list = append(list, lines(m))
 	}
 	return list
 }
