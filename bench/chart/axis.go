@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
+
+	"proxylab/bench/units"
 
 	"gonum.org/v1/plot"
 )
@@ -28,54 +27,17 @@ const (
 func (u Unit) Format(v float64) string {
 	switch u {
 	case Seconds:
-		return formatSeconds(v)
+		return units.Seconds(v)
 	case PerSecond:
-		return digits(v) + "/s"
+		return units.Rate(v)
 	case Flow:
-		return scaled(v) + "B/s"
+		return units.Throughput(v)
 	case Bytes:
-		return scaled(v) + "B"
+		return units.Bytes(v)
 	case Share:
-		return digits(100*v) + "%"
+		return units.Share(v)
 	}
-	return digits(v)
-}
-
-func formatSeconds(s float64) string {
-	switch {
-	case s == 0:
-		return "0s"
-	case s < 0.9995e-3:
-		return digits(s*1e6) + "µs"
-	case s < 0.9995:
-		return digits(s*1e3) + "ms"
-	case s < 119.5:
-		return digits(s) + "s"
-	}
-	return strings.TrimSuffix(strings.TrimSuffix((time.Duration(math.Round(s))*time.Second).String(), "0s"), "0m")
-}
-
-// digits is v to three digits, without zeros that say nothing.
-func digits(v float64) string {
-	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	decimals := min(max(2-int(math.Floor(math.Log10(math.Abs(v)))), 0), 6)
-	text := strconv.FormatFloat(v, 'f', decimals, 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	}
-	return text
-}
-
-func scaled(v float64) string {
-	for _, prefix := range []string{"", "k", "M", "G"} {
-		if math.Abs(v) < 999.5 {
-			return digits(v) + prefix
-		}
-		v /= 1000
-	}
-	return digits(v) + "T"
+	return units.Number(v)
 }
 
 type axis struct {

@@ -3,6 +3,8 @@ package chart
 import (
 	"math"
 
+	"proxylab/bench/units"
+
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -179,7 +181,7 @@ func (l Lines) table() Table {
 	times = sorted(times)
 	every := (len(times) + tableRows - 1) / tableRows
 	if every > 1 {
-		t.Note = "One in " + digits(float64(every)) + " values; the log has them all."
+		t.Note = "One in " + units.Number(float64(every)) + " values; the log has them all."
 	}
 	for i := 0; i < len(times); i += max(every, 1) {
 		row := []string{Seconds.Format(times[i])}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"proxylab/bench/stats"
+	"proxylab/bench/units"
 )
 
 // Weight orders findings.
@@ -178,7 +179,7 @@ func errorFindings(c *column) []Finding {
 			}
 		}
 		if share := float64(errors) / float64(max(requests, 1)); share >= 0.001 {
-			shares = append(shares, fmt.Sprintf("%s%% of load %s", digits(100*share), name))
+			shares = append(shares, fmt.Sprintf("%s%% of load %s", units.Number(100*share), name))
 			evidence = append(evidence, fmt.Sprintf("%s: %d of %d (%s)", name, errors, requests, kindsText(kinds)))
 		}
 	}
@@ -263,6 +264,6 @@ func worst(cols []*column, path, what string) []Finding {
 	if from < 0 || from == to || least <= 0 || most/least < notable {
 		return nil
 	}
-	return []Finding{{Differing, names[to], fmt.Sprintf("%s %sx of %s", what, digits(most/least), names[from]),
+	return []Finding{{Differing, names[to], fmt.Sprintf("%s %sx of %s", what, units.Number(most/least), names[from]),
 		fmt.Sprintf("%s against %s", texts[to], texts[from])}}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"proxylab/bench/events"
+	"proxylab/bench/units"
 )
 
 // progressEvery is the time of the run between two lines about its loads.
@@ -130,10 +131,10 @@ func (p *progress) loadOf(name string) *load {
 
 func (p *progress) stepEnded(who string, e *events.StepEnded) {
 	if e.Error != "" {
-		p.line("%sstep %d failed after %s: %s", who, e.Index+1, formatSeconds(e.Seconds), oneLine(e.Error))
+		p.line("%sstep %d failed after %s: %s", who, e.Index+1, units.Seconds(e.Seconds), oneLine(e.Error))
 		return
 	}
-	p.line("%sstep %d ok, %s", who, e.Index+1, formatSeconds(e.Seconds))
+	p.line("%sstep %d ok, %s", who, e.Index+1, units.Seconds(e.Seconds))
 }
 
 func (p *progress) swapped(who string, s *events.Swap) {
@@ -142,7 +143,7 @@ func (p *progress) swapped(who string, s *events.Swap) {
 		where = " on " + s.Node
 	}
 	p.line("%sswapped %s to %s%s in %s: %d of %d connections broken%s, %d new requests failed%s", who, s.From, s.To, where,
-		formatSeconds(s.Seconds), s.ConnectionsBroken, s.ConnectionsOpen, inParentheses(s.BrokenByKind),
+		units.Seconds(s.Seconds), s.ConnectionsBroken, s.ConnectionsOpen, inParentheses(s.BrokenByKind),
 		s.RequestsFailed, inParentheses(s.FailedByKind))
 }
 
@@ -190,7 +191,7 @@ func loadNow(l *Load) string {
 		parts = append(parts, flow.format(*l.ThroughputBps))
 	}
 	if l.Latency != nil && l.Kind != "hold" {
-		parts = append(parts, "p99 "+formatSeconds(l.Latency.P99))
+		parts = append(parts, "p99 "+units.Seconds(l.Latency.P99))
 	}
 	if l.Kind != "hold" || *orZero(l.Errors) > 0 {
 		parts = append(parts, fmt.Sprintf("%d errors%s", *orZero(l.Errors), inParentheses(l.ErrorsByKind)))
@@ -221,7 +222,7 @@ func (p *progress) subjectEnded(who string, e *events.SubjectEnded) {
 func loadTotal(l *Load) string {
 	text := fmt.Sprintf("%d requests, %d errors%s", *l.Requests, *l.Errors, inParentheses(l.ErrorsByKind))
 	if l.Latency != nil {
-		text += fmt.Sprintf(", p50 %s, p99 %s", formatSeconds(l.Latency.P50), formatSeconds(l.Latency.P99))
+		text += fmt.Sprintf(", p50 %s, p99 %s", units.Seconds(l.Latency.P50), units.Seconds(l.Latency.P99))
 	}
 	return text
 }
@@ -231,11 +232,11 @@ func costTotal(s *Subject) string {
 	if y := s.Sync; y != nil {
 		parts = append(parts, fmt.Sprintf("syncs: %d full, %d partial, %d failed", y.Full, y.Partial, y.Failures))
 		if y.CPUSecondsPerSync != nil {
-			parts = append(parts, formatSeconds(*y.CPUSecondsPerSync)+" CPU each")
+			parts = append(parts, units.Seconds(*y.CPUSecondsPerSync)+" CPU each")
 		}
 	}
 	if p := s.ProgrammingSeconds; p != nil {
-		parts = append(parts, "programming p99 "+formatSeconds(p.P99))
+		parts = append(parts, "programming p99 "+units.Seconds(p.P99))
 	}
 	if u := s.ProxierUsage; u != nil {
 		parts = append(parts, "peak memory "+size.format(float64(u.MaxRSSBytes)))

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"proxylab/bench/units"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -181,7 +183,7 @@ func (t *tabulator) head() string {
 	if run.Started != nil {
 		second += ", started " + run.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 		if run.Ended != nil {
-			second += ", took " + formatSeconds(run.Ended.Sub(*run.Started).Seconds())
+			second += ", took " + units.Seconds(run.Ended.Sub(*run.Started).Seconds())
 		}
 	}
 	if run.Version != "" {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"proxylab/bench/units"
 )
 
 // dimension is what a figure is a number of.
@@ -32,65 +34,20 @@ func (d dimension) example() string {
 func (d dimension) format(v float64) string {
 	switch d {
 	case duration:
-		return formatSeconds(v)
+		return units.Seconds(v)
 	case share:
-		return digits(100*v) + "%"
+		return units.Share(v)
 	case size:
-		return scaled(v, sizes) + "B"
+		return units.Bytes(v)
 	case rate:
-		return digits(v) + "/s"
+		return units.Rate(v)
 	case flow:
-		return scaled(v, sizes) + "B/s"
+		return units.Throughput(v)
 	}
 	if v == math.Trunc(v) {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
-	return digits(v)
-}
-
-// formatSeconds is "0s", "12µs", "1.23ms", "45.6s" or "2m3s".
-func formatSeconds(s float64) string {
-	if s < 0 {
-		return "-" + formatSeconds(-s)
-	}
-	switch {
-	case s == 0:
-		return "0s"
-	case s < 0.9995e-3:
-		return digits(s*1e6) + "µs"
-	case s < 0.9995:
-		return digits(s*1e3) + "ms"
-	case s < 99.95:
-		return digits(s) + "s"
-	case s > float64(math.MaxInt64)/1e9:
-		return digits(s) + "s"
-	}
-	return time.Duration(math.Round(s) * 1e9).String()
-}
-
-// digits is v to three digits, without an exponent and without zeros after the point that say nothing.
-func digits(v float64) string {
-	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	decimals := 2 - int(math.Floor(math.Log10(math.Abs(v))))
-	text := strconv.FormatFloat(v, 'f', min(max(decimals, 0), 6), 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	}
-	return text
-}
-
-var sizes = []string{"", "k", "M", "G", "T"}
-
-// scaled is v in the largest decimal multiple that leaves at least 1.
-func scaled(v float64, prefixes []string) string {
-	i := 0
-	for math.Abs(v) >= 999.5 && i < len(prefixes)-1 {
-		v /= 1000
-		i++
-	}
-	return digits(v) + prefixes[i]
+	return units.Number(v)
 }
 
 // parse reads a value as a person writes it in an expectation.

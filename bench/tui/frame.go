@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"proxylab/bench/report"
+	"proxylab/bench/units"
 )
 
 // Heights of what frames a page: two lines and the tabs above it, and the log and the keys below.
@@ -272,4 +272,4 @@ func clockText(seconds float64) string {
 	return fmt.Sprintf("%02d:%02d", n/60, n%60)
 }
 
-func seconds(v float64) string { return report.FormatSeconds(v) }
+func seconds(v float64) string { return units.Seconds(v) }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"proxylab/bench/report"
+	"proxylab/bench/units"
 )
 
 // measure is one of the charts of a load.
@@ -68,8 +68,8 @@ func measures(kind string) []measure {
 	case "hold":
 		return []measure{{title: "connections open", weight: 3, format: plainNumber, value: openOf, now: textOf(openOf, plainNumber)}, failed}
 	case "stream":
-		return []measure{{title: "throughput", weight: 3, format: report.FormatThroughput, value: perSecond(bytesOf),
-			now: textOf(perSecond(bytesOf), report.FormatThroughput)}, failed}
+		return []measure{{title: "throughput", weight: 3, format: units.Throughput, value: perSecond(bytesOf),
+			now: textOf(perSecond(bytesOf), units.Throughput)}, failed}
 	}
 	return []measure{rate, {title: "latency p99 (the upper curve), p50", short: "p99, p50", weight: 3, log: true, minimum: 1e-4, format: axisSeconds,
 		value: ofQuantile(99), second: ofQuantile(50), now: latencyNow}, failed}
@@ -324,7 +324,7 @@ func traits(l *Load) string {
 	case i.Kind == "hold" || i.Kind == "stream":
 		text += fmt.Sprintf(" %d connections", max(i.Count, 1))
 	case i.RatePerSec > 0:
-		text += " " + report.FormatRate(i.RatePerSec)
+		text += " " + units.Rate(i.RatePerSec)
 	}
 	if i.Connections != "" && i.Kind != "hold" && i.Kind != "connect" {
 		text += ", " + i.Connections

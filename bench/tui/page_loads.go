@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 
-	tea "github.com/charmbracelet/bubbletea"
+	"proxylab/bench/units"
 
-	"proxylab/bench/report"
+	tea "github.com/charmbracelet/bubbletea"
 )
 
 // loadsPage shows all loads in figures, and the chosen one in charts.
@@ -89,14 +89,14 @@ func loadRow(v *view, l *Load, chosen bool) []string {
 	case "hold":
 		row[3] = fmt.Sprintf("%d open", b.open)
 	case "stream":
-		row[3] = report.FormatThroughput(float64(b.bytes) / b.seconds)
+		row[3] = units.Throughput(float64(b.bytes) / b.seconds)
 	default:
-		row[3] = report.FormatRate(float64(b.requests) / b.seconds)
+		row[3] = units.Rate(float64(b.requests) / b.seconds)
 	}
 	if p50, p99, ok := b.quantiles(); ok && l.kind() != "hold" {
 		row[4], row[5] = seconds(p50), seconds(p99)
 	}
-	row[6] = report.FormatRate(float64(b.errors) / b.seconds)
+	row[6] = units.Rate(float64(b.errors) / b.seconds)
 	return row
 }
 

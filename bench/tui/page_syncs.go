@@ -8,8 +8,8 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"proxylab/bench/report"
 	"proxylab/bench/stats"
+	"proxylab/bench/units"
 )
 
 // syncsPage lists the passes of the proxier, the latest first.
@@ -94,7 +94,7 @@ func drawSyncTotals(a area, sub *Subject) {
 		most = max(most, n.MaxRSS)
 	}
 	if most > 0 {
-		parts = append(parts, "peak memory "+report.FormatBytes(float64(most)))
+		parts = append(parts, "peak memory "+units.Bytes(float64(most)))
 	}
 	a.text(0, 1, plain, strings.Join(parts, " · "))
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"proxylab/bench/report"
 	"proxylab/bench/stats"
+	"proxylab/bench/units"
 )
 
 // drawProxier shows what the proxier does and costs, and who answers.
@@ -78,7 +78,7 @@ func drawUsage(a area, sub *Subject) int {
 	}
 	// Of one core.
 	line(0, "CPU", sub.CPU, func(v float64) string { return fmt.Sprintf("%.0f%% core", 100*v) }, 0.2)
-	line(1, "mem", sub.Memory, report.FormatBytes, 0)
+	line(1, "mem", sub.Memory, units.Bytes, 0)
 	return 2
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"proxylab/bench/events"
 	"proxylab/bench/report"
+	"proxylab/bench/units"
 )
 
 // maxLog is how many lines of the log are kept.
@@ -141,7 +142,7 @@ func (s *State) tell(sub *Subject, e events.Event) {
 	case e.Swap != nil:
 		w := e.Swap
 		s.say(e.Time, w.ConnectionsBroken > 0 || w.RequestsFailed > 0, "swapped %s to %s in %s: %d of %d connections broken, %d requests failed",
-			w.From, w.To, report.FormatSeconds(w.Seconds), w.ConnectionsBroken, w.ConnectionsOpen, w.RequestsFailed)
+			w.From, w.To, units.Seconds(w.Seconds), w.ConnectionsBroken, w.ConnectionsOpen, w.RequestsFailed)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"proxylab/bench/report"
 	"proxylab/bench/stats"
+	"proxylab/bench/units"
 )
 
 func main() {
@@ -66,7 +67,7 @@ func measure(ctx context.Context, program, scenario, lab string, n int) (err err
 		}
 		fmt.Printf("view %-3s  %5.1f s  processor %.2f%%  p99", sides[side], s.seconds, 100*s.share())
 		for _, load := range loads {
-			fmt.Printf("  %s %s", load, report.FormatSeconds(s.p99[load]))
+			fmt.Printf("  %s %s", load, units.Seconds(s.p99[load]))
 		}
 		fmt.Println()
 		all[side] = append(all[side], s)
@@ -175,7 +176,7 @@ func conclude(all [2][]sample) error {
 	for _, load := range loads {
 		v := of(func(s sample) float64 { return s.p99[load] })
 		d, _ := stats.Compare(v[0], v[1])
-		fmt.Printf("p99 of load %s, medians: without %s, with %s, Mann-Whitney p = %.2f\n", load, report.FormatSeconds(d.Base.Median), report.FormatSeconds(d.New.Median), d.P)
+		fmt.Printf("p99 of load %s, medians: without %s, with %s, Mann-Whitney p = %.2f\n", load, units.Seconds(d.Base.Median), units.Seconds(d.New.Median), d.P)
 	}
 	return nil
 }
