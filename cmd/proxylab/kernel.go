@@ -6,7 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,7 +75,7 @@ func (k *kernelFlags) run(ctx context.Context, args []string, stdout, stderr io.
 		return 0, err
 	}
 	slog.Debug("starting a kernel", "path", found.Path, "release", found.Release)
-	owner := fmt.Sprintf("uml-%d", os.Getpid())
+	owner := kernelOwner + strconv.Itoa(os.Getpid())
 	config := kernel.Config{
 		Kernel: found, Lab: owner, Args: args, Stdout: stdout, Stderr: stderr, MemoryMiB: k.memoryMiB,
 	}
@@ -81,6 +83,19 @@ func (k *kernelFlags) run(ctx context.Context, args []string, stdout, stderr io.
 		config.StateDir = netns.Dir(owner)
 	}
 	return kernel.Run(ctx, config)
+}
+
+// kernelOwner and the number of the process that started it is under what name a kernel is kept.
+const kernelOwner = "uml-"
+
+// runsInKernel says that a lab's name is that of a kernel whose process is at work: what is in there cannot be seen from here.
+func runsInKernel(name string) bool {
+	pid, ok := strings.CutPrefix(name, kernelOwner)
+	if _, err := strconv.Atoi(pid); !ok || err != nil {
+		return false
+	}
+	args, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline")) // the number may be another process's by now
+	return err == nil && slices.ContainsFunc(strings.Split(string(args), "\x00"), func(a string) bool { return a == "uml" || a == "--kernel=uml" })
 }
 
 // innerArgs is the command line as it was given, without the flags of the process outside and those named.

@@ -65,8 +65,11 @@ func age(l lab.Info) string {
 }
 
 func state(l lab.Info) string {
-	if l.Complete {
+	switch {
+	case l.Complete:
 		return "up"
+	case runsInKernel(l.Name):
+		return "running, in a kernel of its own"
 	}
 	return "incomplete (proxylab down " + l.Name + ")"
 }
