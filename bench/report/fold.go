@@ -58,6 +58,7 @@ type Folder struct {
 	end      time.Time
 	last     time.Time
 	subjects []*subject
+	latest   *subject // the one that the last event belonged to: there may be hundreds
 	notes    notes
 	unknown  int // events of a newer version
 	orphans  int // measurements without a subject
@@ -83,7 +84,8 @@ func (f *Folder) Add(e events.Event) {
 	case e.Subject == nil:
 		f.orphans++
 	default:
-		f.subject(*e.Subject, e.SubjectStarted != nil).add(e)
+		f.latest = f.subject(*e.Subject, e.SubjectStarted != nil)
+		f.latest.add(e)
 	}
 }
 
@@ -93,6 +95,9 @@ func (f *Folder) Add(e events.Event) {
 func (f *Folder) subject(id events.Subject, starts bool) *subject {
 	if id.Repetition == 0 {
 		id.Repetition = 1
+	}
+	if f.latest != nil && f.latest.id == id {
+		return f.latest
 	}
 	var open *subject // would do
 	for _, s := range f.subjects {

@@ -295,7 +295,7 @@ func (m *model) frame(wall time.Time) {
 	}
 	m.ended = m.source.Ended() // the source is not to be asked while it shows its state
 	if m.ended && !m.concluded && m.options.Stay {
-		m.concluded, m.page = true, len(m.pages)-1
+		m.concluded, m.page, m.touched = true, len(m.pages)-1, true
 	}
 	m.source.Frame(wall, func(s *State, now time.Time) {
 		if !m.touched && !m.view.again && s.version == m.version && now.Unix() == m.second {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"proxylab/bench/events"
 )
 
@@ -106,4 +108,19 @@ func Write(t testing.TB, dir, id string, log []byte) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// ReportCPU begins to measure the processor time of a benchmark, and returns what ends it and reports it for one iteration: where a
+// machine has other work, the time on the wall says little.
+func ReportCPU(b *testing.B) (done func()) {
+	b.Helper()
+	used := func() float64 {
+		var r unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
+	}
+	from := used()
+	return func() { b.ReportMetric((used()-from)/float64(b.N), "cpu-s/op") }
 }

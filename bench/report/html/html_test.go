@@ -122,6 +122,7 @@ func BenchmarkTwoHours(b *testing.B) {
 	log := eventstest.TwoHours(b)
 	path := written(b, log)
 	b.SetBytes(int64(len(log)))
+	defer eventstest.ReportCPU(b)()
 	for b.Loop() {
 		v, err := ReadFile(path)
 		if err != nil {
