@@ -32,8 +32,9 @@ func main() {
 	lab := flag.String("name", "ui-cost", "name of the lab that is made and removed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := measure(ctx, *program, *scenario, *lab, *n); err != nil {
+	err := measure(ctx, *program, *scenario, *lab, *n)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "uicost:", err)
 		os.Exit(1)
 	}
