@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,11 +11,14 @@ import (
 // countsRequests are expectations that fewer requests would break: "load.web.requests > 1000", "load.web.rate >= 90/s".
 var countsRequests = regexp.MustCompile(`^(\s*load\..+\.(?:requests|rate)\s*>=?\s*)([0-9.]+)(\s*(?:/[smh])?\s*)$`)
 
+// Pace is the share of its rates that it is played at, above 0 and up to 1.
+func (s *Scenario) Pace() float64 { return cmp.Or(s.pace, 1) }
+
 // AtPace is the scenario with each load sent at a share of its rate, above 0 and up to 1, and with expectations about how many
 // requests there are lowered alike. What else is expected stays.
 func (s *Scenario) AtPace(share float64) *Scenario {
 	paced := *s
-	paced.Pace = share
+	paced.pace = share
 	paced.Spec.Steps = slices.Clone(s.Spec.Steps)
 	for i, step := range paced.Spec.Steps {
 		if step.Load == nil || step.Load.Rate == nil {

@@ -28,8 +28,8 @@ type Scenario struct {
 	Source string `json:"-"`
 	// Objects are those of spec.manifests, in order, as they were written: no defaults, no namespace added.
 	Objects []*unstructured.Unstructured `json:"-"`
-	// Pace is the share of its rates that it is played at, above 0 and up to 1; 0 is 1.
-	Pace float64 `json:"-"`
+
+	pace float64 // see Pace; 0 is 1
 }
 
 // Metadata names a scenario.

@@ -1,7 +1,6 @@
 package play
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -130,7 +129,7 @@ func (s *subject) loadSpec(step scenarios.LoadStep) (load.Spec, lab.Place, error
 	spec := load.Spec{
 		Name: step.Name, Kind: step.Kind, Targets: []string{target}, Connections: step.Connections,
 		Count: step.Count, Reopen: step.Reopen, Timeout: step.Timeout.Duration(), Duration: step.For.Duration(), From: from,
-		Pace: s.Scenario.Pace,
+		Pace: s.Scenario.Pace(),
 	}
 	if step.Rate != nil {
 		spec.Rate = step.Rate.PerSecond()
@@ -165,7 +164,7 @@ func (s *subject) directSpec(spec load.Spec, family string) (load.Spec, error) {
 		if (net.ParseIP(ip).To4() != nil) == (family != "ipv6") {
 			spec.Name += directSuffix
 			spec.Targets = []string{net.JoinHostPort(ip, strconv.Itoa(echoPorts[spec.Kind]))}
-			spec.Rate = max(spec.Rate/10, min(spec.Rate, 5*cmp.Or(spec.Pace, 1)))
+			spec.Rate = max(spec.Rate/10, min(spec.Rate, 5*spec.Pace))
 			return spec, nil
 		}
 	}

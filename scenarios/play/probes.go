@@ -39,10 +39,7 @@ func (s *subject) probe(ctx context.Context, step scenarios.LoadStep, spec load.
 		return nil
 	}
 	p := &prober{service: service, awaited: make(chan events.Awaited, 1)}
-	probing := probe.Spec{Service: service, Target: spec.Targets[0], Kind: kind}
-	if pace := s.Scenario.Pace; pace > 0 {
-		probing = probing.AtPace(pace)
-	}
+	probing := probe.Spec{Service: service, Target: spec.Targets[0], Kind: kind}.AtPace(s.Scenario.Pace())
 	w, err := startWorker(context.WithoutCancel(ctx), s.Lab, at, "probe", service, probing, func(e events.Event) {
 		if e.Awaited != nil {
 			p.awaited <- *e.Awaited

@@ -91,6 +91,11 @@ func (n *nodeProxier) leave() {
 		<-n.watch.done
 		n.watch = nil
 	}
+	n.unfollow()
+}
+
+// unfollow ends the reading of reports: none is emitted afterwards.
+func (n *nodeProxier) unfollow() {
 	if n.follow != nil {
 		n.follow.close()
 		n.follow = nil
@@ -132,10 +137,7 @@ func (n *nodeProxier) stop(ctx context.Context) error {
 // close stops the proxier and removes its rules. It returns what is still there.
 func (n *nodeProxier) close(ctx context.Context) ([]string, error) {
 	stopErr := n.stop(ctx)
-	if n.follow != nil {
-		n.follow.close()
-		n.follow = nil
-	}
+	n.unfollow()
 	if n.last.Name == "" {
 		return nil, stopErr
 	}

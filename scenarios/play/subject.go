@@ -184,7 +184,11 @@ func (s *subject) finish(ctx context.Context) error {
 // lab is about to go, only the proxiers' last figures are still wanted.
 func (s *subject) tearDown(ctx context.Context, interrupted bool) error {
 	if interrupted {
-		err := onAll(ctx, s.proxiers, func(ctx context.Context, n *nodeProxier) error { return n.stop(ctx) })
+		err := onAll(ctx, s.proxiers, func(ctx context.Context, n *nodeProxier) error {
+			err := n.stop(ctx)
+			n.unfollow()
+			return err
+		})
 		if s.stage != nil {
 			s.stage.stop()
 		}
