@@ -97,7 +97,7 @@ func readJUnit(path string) (map[string]test, error) {
 			if t.state != "skipped" {
 				ran++
 			}
-			states[name] = t
+			states[labels.ReplaceAllString(name, "")] = t
 		}
 	}
 	if ran == 0 {
@@ -106,9 +106,15 @@ func readJUnit(path string) (map[string]test, error) {
 	return states, nil
 }
 
+// labels stand once more at the end of a name in the report, all of them.
+var labels = regexp.MustCompile(` \[sig-network(, [^\]]*)?\]$`)
+
+// kubectl is how tests call it; where it was is of no interest.
+var kubectl = regexp.MustCompile(`\S+/kubectl( --(server|kubeconfig)=\S+)*`)
+
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return line
+	return kubectl.ReplaceAllString(line, "kubectl")
 }
 
 // reason is a line of the list of what is left out.
