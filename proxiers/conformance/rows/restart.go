@@ -118,6 +118,8 @@ func underTraffic(t *trial, end func(node int)) {
 // killed kills the proxier of node 1 at random moments, some of them before it has started, while endpoints and Services
 // change. Then everything must be right, and after all is deleted nothing may be left that was not there before.
 func killed(t *trial) {
+	// With the first node port a proxier may set up what stays until its clean-up.
+	t.Service("kept", both, c.WithNodePort)
 	t.Settle()
 	facts := func() (lines []string) {
 		for _, l := range t.Facts(node1) {
