@@ -10,7 +10,8 @@ shift
 root=()
 [ "$(id -u)" = 0 ] || root=(sudo -E)
 
-# One processor is the kernel's; the others, where there are any, are for what runs beside.
+# One processor is the kernel's, but for what this machine's own kernel has to do there, which goes first; the others, where
+# there are any, are for what runs beside.
 last=$(($(nproc) - 1))
 rest=0
 [ "$last" -lt 2 ] || rest=0-$((last - 1))
@@ -18,7 +19,7 @@ rest=0
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-"${root[@]}" taskset -c "$last" "$binary" conformance --kernel uml "$@" \
+"${root[@]}" nice -n 5 taskset -c "$last" "$binary" conformance --kernel uml "$@" \
   --proxiers "${UML_PROXIERS:-ipvs,kube-proxy/ipvs,iptables,kube-proxy/iptables}" >"$out/uml" 2>"$out/uml.log" &
 uml=$!
 trap 'kill "$uml" 2>/dev/null || true' INT TERM # bash has what runs in the background ignore Ctrl-C
