@@ -293,6 +293,9 @@ func TestInterrupt(t *testing.T) {
 	if outcome, requests := s.requests(t); outcome != "interrupted" || requests == 0 {
 		t.Errorf("the log says %q with %v requests", outcome, requests)
 	}
+	if text := s.stderr.String(); strings.Contains(text, "incomplete") {
+		t.Errorf("something was measured after the log had ended:\n%s", text)
+	}
 	if left := traces(s.lab); len(left) > 0 {
 		t.Errorf("left on the machine: %s", strings.Join(left, ", "))
 	}
