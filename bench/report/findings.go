@@ -179,7 +179,7 @@ func errorFindings(c *column) []Finding {
 			}
 		}
 		if share := float64(errors) / float64(max(requests, 1)); share >= 0.001 {
-			shares = append(shares, fmt.Sprintf("%s%% of load %s", units.Number(100*share), name))
+			shares = append(shares, fmt.Sprintf("%s of load %s", units.Share(share), name))
 			evidence = append(evidence, fmt.Sprintf("%s: %d of %d (%s)", name, errors, requests, kindsText(kinds)))
 		}
 	}

@@ -12,9 +12,7 @@ import (
 // TestLsTellsARunningKernel: one whose process is at work runs; one whose process is gone, or whose number another one has, was
 // left.
 func TestLsTellsARunningKernel(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	needRoot(t)
 	atWork := exec.CommandContext(t.Context(), "sh", "-c", "read line", "--kernel", "uml")
 	wait, err := atWork.StdinPipe()
 	if err != nil {
