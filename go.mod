@@ -80,6 +80,11 @@ require (
 )
 
 require (
+	github.com/gophercloud/gophercloud/v2 v2.16.0 // indirect
+	github.com/pires/go-proxyproto v0.15.0 // indirect
+)
+
+require (
 	github.com/aymanbagabas/go-udiff v0.2.0 // indirect
 	github.com/charmbracelet/x/exp/golden v0.0.0-20240815200342-61de596daa2b // indirect
 	github.com/charmbracelet/x/exp/teatest v0.0.0-20250311204145-2c3ea96c31dd
