@@ -24,10 +24,10 @@ func lbaasLog() []events.Event {
 		{LBState: &events.LBState{Kind: "member", ID: "m", Status: "operating", From: "ONLINE", To: "ERROR", Seconds: 9}},
 		{LBState: &events.LBState{Kind: "member", ID: "m", Status: "operating", From: "ERROR", To: "ONLINE", Seconds: 1}},
 		{LBState: &events.LBState{Kind: "member", ID: "m", Status: "operating", From: "ONLINE", To: "DELETED", Seconds: 1}},
-		{LBPublished: &events.LBPublished{Service: "default/a", Created: true, AddressSeconds: &at, Seconds: 2}},
+		{LBPublished: &events.LBPublished{Service: "default/a", Address: "10.10.0.128:80", Created: true, AddressSeconds: &at, Seconds: 2}},
 		{LBPublished: &events.LBPublished{Service: "default/b", Created: true, Seconds: 30, Error: "no answer"}},
 		{LBFailover: &events.LBFailover{From: "lb1", To: "lb2", Seconds: 0.4, FlowsLost: &lost, FlowsKept: new(int)}},
-		{LBFault: &events.LBFault{Name: "busy", What: "on"}},
+		{LBFault: &events.LBFault{Name: "busy", What: "on", Text: "members.batch is answered 409"}},
 		{LBFault: &events.LBFault{Name: "busy", What: "struck"}},
 		{PartUsage: &events.PartUsage{Part: "lbaas", PID: 1, CPUSeconds: 1, MaxRSSBytes: 1 << 20}},
 		{PartUsage: &events.PartUsage{Part: "lbaas", PID: 2, CPUSeconds: 0.5, MaxRSSBytes: 2 << 20}},
@@ -139,7 +139,7 @@ func TestLBaaSInTheProgress(t *testing.T) {
 		show(e)
 	}
 	for _, want := range []string{
-		"iptables: default/a answers at", "iptables: default/b does not answer 30s after it was changed: no answer",
+		"iptables: default/a answers at 10.10.0.128:80, 2s after it was created", "iptables: default/b does not answer 30s after it was created: no answer",
 		"iptables: lb1 ended, lb2 took over in 400ms: 2 flows lost, 0 kept", "iptables: fault busy on", "iptables: node3 killed",
 	} {
 		if !strings.Contains(out.String(), want) {
