@@ -100,7 +100,7 @@ func setUpPod(addrs PodAddrs) error {
 		return fmt.Errorf("eth0: %w", err)
 	}
 	// A pod and its node know each other as permanent neighbours: nobody asks for the address, so it need not wait.
-	if err := errors.Join(up(h, "lo"), h.LinkSetUp(eth0), addAddrsWith(h, unix.IFA_F_NODAD, eth0, host(addrs.V4), host(addrs.V6))); err != nil {
+	if err := errors.Join(loopbackUp(h), h.LinkSetUp(eth0), addAddrsWith(h, unix.IFA_F_NODAD, eth0, host(addrs.V4), host(addrs.V6))); err != nil {
 		return err
 	}
 	for _, gw := range []netip.Addr{gateway4, gateway6} {
