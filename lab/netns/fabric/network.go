@@ -272,3 +272,14 @@ func ipNet(p netip.Prefix) *net.IPNet {
 func everything(a netip.Addr) *net.IPNet {
 	return &net.IPNet{IP: make(net.IP, a.BitLen()/8), Mask: net.CIDRMask(0, a.BitLen())}
 }
+
+// RemoveNode removes a node's link and its namespaces. Nothing may run there any more.
+func RemoveNode(lab, node, mountDir string) error {
+	err := atNamespace(Path(lab), func(h *netlink.Handle) error { return deleteLink(h, node) })
+	if path := MountPath(mountDir, node); isNamespace(path) {
+		if e := unix.Unmount(path, unix.MNT_DETACH); e != nil {
+			err = errors.Join(err, fmt.Errorf("unmount %s: %w", path, e))
+		}
+	}
+	return errors.Join(err, removeNamed(NodePath(lab, node)))
+}

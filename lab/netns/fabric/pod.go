@@ -161,9 +161,12 @@ func hasLink(lab string, n Node, namespace, pod string) bool {
 // RemovePod removes a pod's link and namespace. The link goes first and at once: the kernel takes its time with a
 // namespace, and the node would go on routing to it.
 func RemovePod(lab string, n Node, namespace, pod string) error {
-	unlink := atNamespace(NodePath(lab, n.Name), func(h *netlink.Handle) error {
-		return deleteLink(h, linkName(namespace, pod))
-	})
+	var unlink error
+	if node := NodePath(lab, n.Name); isNamespace(node) { // otherwise its links are gone as well
+		unlink = atNamespace(node, func(h *netlink.Handle) error {
+			return deleteLink(h, linkName(namespace, pod))
+		})
+	}
 	return errors.Join(unlink, removeNamed(PodPath(lab, namespace, pod)))
 }
 
