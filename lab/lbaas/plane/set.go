@@ -43,7 +43,7 @@ const (
 
 // Set is the data plane: one instance, or an active one and a standby. An instance that ends or hangs is replaced.
 type Set struct {
-	o      Options
+	o       Options
 	ctx     context.Context // of the processes
 	cancel  context.CancelFunc
 	inbox   chan func(*state)
