@@ -83,5 +83,6 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.AddCommand(netns.Commands()...)
 	root.AddCommand(kind.Commands()...)
 	root.AddCommand(kernel.Commands()...)
+	root.AddCommand(newLBaaSInstance()...)
 	return root
 }

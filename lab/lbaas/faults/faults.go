@@ -1,8 +1,6 @@
 // Package faults says what goes wrong with a mock OpenStack, and when.
 package faults
 
-import "sync"
-
 // Plan is a faults file: facts about the cloud that are not as usual, and faults.
 type Plan struct {
 	Version  string         `json:"version,omitempty" jsonschema_description:"API version of Octavia that is advertised as current, such as v2.10"`
@@ -63,13 +61,15 @@ type Flap struct {
 	Up     Duration `json:"up,omitempty" jsonschema_description:"How long it is well in between; as long as down if left out"`
 }
 
-// Set is the faults that are on. It is safe for concurrent use.
-type Set struct {
-	mu     sync.Mutex
-	active []*active
-}
+// Active is the instance that carries the VIPs, whichever it is.
+const Active = "active"
 
-type active struct {
-	Fault
-	seen, struck int
-}
+// Kinds can be edited and deleted by somebody else.
+var Kinds = []string{"loadbalancer", "listener", "pool", "member", "healthmonitor", "l7policy"}
+
+// Statuses can be the answer of a fault.
+var Statuses = []int{401, 403, 404, 409, 429, 500, 502, 503, 504}
+
+func (f Fault) onRequest() bool      { return f.Latency != 0 || f.Status != 0 || f.Drop }
+func (f Fault) onProvisioning() bool { return f.Pending != nil || f.Error }
+func (f Fault) acts() bool           { return f.Edit != nil || f.Delete != nil || f.Flap != nil || f.Kill != "" }
