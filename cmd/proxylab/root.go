@@ -15,6 +15,7 @@ import (
 	"proxylab/lab/controlplane"
 	"proxylab/lab/kernel"
 	"proxylab/lab/kind"
+	"proxylab/lab/lbaas/cloud"
 	"proxylab/lab/netns"
 )
 
@@ -81,6 +82,7 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 		})
 	root.AddCommand(controlplane.Commands()...)
 	root.AddCommand(netns.Commands()...)
+	root.AddCommand(cloud.Commands()...)
 	root.AddCommand(kind.Commands()...)
 	root.AddCommand(kernel.Commands()...)
 	root.AddCommand(newLBaaSInstance()...)

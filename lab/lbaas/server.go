@@ -11,6 +11,7 @@ import (
 
 	"proxylab/lab/lbaas/faults"
 	"proxylab/lab/lbaas/openstack"
+	"proxylab/lab/lbaas/plane"
 )
 
 // Options are those of a server.
@@ -38,7 +39,7 @@ type Options struct {
 // Instances are the processes that carry the traffic.
 type Instances struct {
 	Names []string // one, or two of which the second stands by
-	Start func(ctx context.Context, name string) error
+	Start func(ctx context.Context, name string) (plane.Process, error)
 }
 
 // Serve answers until ctx ends. Layouts: Octavia at /, without a token; Keystone, Octavia and Neutron at /identity, /load-balancer and

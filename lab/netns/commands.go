@@ -33,12 +33,12 @@ func Commands() []*cobra.Command {
 			defer stop()
 			now := agent.Nodes{Count: nodes}
 			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-			changes := make(chan agent.Nodes)
+			var changes <-chan agent.Nodes
 			if file != "" {
+				changes = followNodes(ctx, file, log)
 				if err := readJSON(file, &now); err != nil {
 					return err
 				}
-				go followNodes(ctx, file, changes, log) // ends with ctx
 			}
 			return agent.Run(ctx, agent.Config{
 				Plan:       fabric.Plan{Lab: name, Count: now.Count},
@@ -56,5 +56,5 @@ func Commands() []*cobra.Command {
 	for _, f := range []string{"lab", "nodes", "kubeconfig"} {
 		_ = cmd.MarkFlagRequired(f) // fails only for a flag that is not there
 	}
-	return []*cobra.Command{cmd}
+	return []*cobra.Command{cmd, serverCmd()}
 }

@@ -39,10 +39,7 @@ func (l *Lab) AddNode(ctx context.Context) (lab.Node, error) {
 		s.Nodes++
 		now.Count = s.Nodes
 		m := &making{Lab: l, state: *s}
-		if err := m.network(ctx); err != nil {
-			return err
-		}
-		if err := m.balancerNetwork(ctx); err != nil {
+		if err := errors.Join(m.network(ctx), m.balancerNetwork(ctx)); err != nil {
 			return err
 		}
 		nodes := m.plan().Nodes()

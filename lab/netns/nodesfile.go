@@ -17,11 +17,19 @@ import (
 // nodesFile says to the node agent which nodes there are.
 func (l *Lab) nodesFile() string { return filepath.Join(l.Dir(), "nodes.json") }
 
-// followNodes sends what the file says each time that this process gets SIGHUP, until ctx ends.
-func followNodes(ctx context.Context, file string, changes chan<- agent.Nodes, log *slog.Logger) {
+// followNodes sends what the file says each time that this process gets SIGHUP, from now on and until ctx ends.
+func followNodes(ctx context.Context, file string, log *slog.Logger) <-chan agent.Nodes {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGHUP)
-	defer signal.Stop(told)
+	changes := make(chan agent.Nodes)
+	go func() { // ends with ctx
+		defer signal.Stop(told)
+		sendNodes(ctx, file, told, changes, log)
+	}()
+	return changes
+}
+
+func sendNodes(ctx context.Context, file string, told <-chan os.Signal, changes chan<- agent.Nodes, log *slog.Logger) {
 	for {
 		select {
 		case <-told:
