@@ -16,6 +16,7 @@ import (
 	"proxylab/lab/kernel"
 	"proxylab/lab/kind"
 	"proxylab/lab/lbaas/cloud"
+	"proxylab/lab/lbaas/plane"
 	"proxylab/lab/netns"
 )
 
@@ -74,7 +75,7 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
 		newDoctor(), newUp(), newLs(), newDown(), newKubeconfig(), newSwap(), newExec(), newRules(),
-		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newCompare(), newServe(), newConformance(), newManifests(),
+		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newCompare(), newServe(), newConformance(), newManifests(), newLBaaS(),
 		newProxier(), newKubeProxyReports(), newLoad(), newProbe(), newDial(),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
@@ -85,6 +86,6 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.AddCommand(cloud.Commands()...)
 	root.AddCommand(kind.Commands()...)
 	root.AddCommand(kernel.Commands()...)
-	root.AddCommand(newLBaaSInstance()...)
+	root.AddCommand(plane.Commands()...)
 	return root
 }

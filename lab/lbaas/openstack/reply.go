@@ -107,3 +107,37 @@ func base(r *http.Request) string {
 func segments(path string) []string {
 	return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
 }
+
+// RefuseIdentity answers with an error as Keystone gives it.
+func RefuseIdentity(w http.ResponseWriter, r *http.Request, status int) {
+	message := "An unexpected error prevented the server from fulfilling your request."
+	switch status {
+	case http.StatusUnauthorized:
+		message = "The request you have made requires authentication."
+	case http.StatusForbidden:
+		message = "You are not authorized to perform the requested action."
+	case http.StatusNotFound:
+		message = "The resource could not be found."
+	case http.StatusConflict:
+		message = "Conflict occurred attempting to store it."
+	}
+	keystoneError(w, r, status, message)
+}
+
+// RefuseNetwork answers with an error as Neutron gives it.
+func RefuseNetwork(w http.ResponseWriter, r *http.Request, status int) {
+	if status == http.StatusUnauthorized {
+		Unauthorized(w, r)
+		return
+	}
+	kind, message := "HTTPInternalServerError", "Request Failed: internal server error while processing your request."
+	switch status {
+	case http.StatusForbidden:
+		kind, message = "PolicyNotAuthorized", "It is disallowed by policy."
+	case http.StatusNotFound:
+		kind, message = "HTTPNotFound", "The resource could not be found."
+	case http.StatusConflict:
+		kind, message = "StateInvalid", "Unable to complete operation: it is being changed by another request."
+	}
+	neutronError(w, &problem{status, kind, message})
+}
