@@ -3,7 +3,9 @@ package cloud
 import (
 	"context"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -16,7 +18,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/metrics/prometheus/controllers"
 
-	corev1 "k8s.io/api/core/v1"
+	"proxylab/lab/procs"
 )
 
 // Main runs the controller until ctx ends. It fails if the options are wrong or Kubernetes does not answer; OpenStack may
@@ -52,26 +54,42 @@ func runWith(ctx context.Context, o Options, client kubernetes.Interface, cluste
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	defer broadcaster.Shutdown()
-	p := newProvider(o, client, clusterID, broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name}))
-	if err := p.connect(ctx); err != nil {
-		return err
-	}
+	p := newProvider(ctx, o, client, clusterID, broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name}))
 	factory := informers.NewSharedInformerFactory(client, 0)
 	services, nodes := factory.Core().V1().Services(), factory.Core().V1().Nodes()
 	controller, err := service.New(p, client, services, nodes, o.ClusterName, featuregate.NewFeatureGate())
 	if err != nil {
 		return fmt.Errorf("service controller: %w", err)
 	}
-	drift := newDrift(p, services, nodes)
+	d := &drift{p: p, services: services.Lister(), nodes: nodes.Lister()}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	if err := p.await(ctx); err != nil {
+		return nil // told to end before OpenStack was there
+	}
 	if o.Ready != nil {
 		o.Ready()
 	}
-	drifted := make(chan struct{})
-	go func() { defer close(drifted); drift.run(ctx) }() // ends with ctx
+	p.working.Go(func() { d.run(ctx) }) // ends with ctx
 	controller.Run(ctx, o.Workers, controllers.NewControllerManagerMetrics(Name))
-	<-drifted
+	p.end()
 	factory.Shutdown()
 	return nil
+}
+
+// await waits until OpenStack answers. It fails only when ctx ends.
+func (p *provider) await(ctx context.Context) error {
+	for {
+		api, err := p.openStack(ctx)
+		if err == nil {
+			_, err = p.cache.get(ctx, api.lb)
+		}
+		if err == nil {
+			return nil
+		}
+		p.log.Warn("OpenStack is not there yet", "error", err)
+		if err := procs.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
 }
