@@ -77,8 +77,8 @@ func (l *Lab) serveLBaaS(ctx context.Context) error {
 	for _, b := range fabric.Balancers(s.LBaaS.Instances()) {
 		names = append(names, b.Name)
 	}
-	return lbaas.Serve(ctx, lbaas.Options{
-		Listener: listener, State: filepath.Join(l.lbaasDir(), "state.json"),
+	return lbaas.Serve(ctx, listener, lbaas.Options{
+		State: filepath.Join(l.lbaasDir(), "state.json"),
 		Faults: s.LBaaS.Plan, ProvisionDelay: s.LBaaS.ProvisionDelay, ProvisionJitter: s.LBaaS.ProvisionJitter,
 		DefaultProject: project,
 		Users:          []openstack.User{{Name: user, Password: password, Grants: []openstack.Grant{{Project: project, Roles: []string{"admin", "member", "reader"}}}}},
