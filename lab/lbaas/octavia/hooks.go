@@ -2,7 +2,6 @@ package octavia
 
 import (
 	"context"
-	"net/http"
 	"net/netip"
 	"time"
 )
@@ -93,7 +92,7 @@ type Call struct {
 
 // State is a change of a state.
 type State struct {
-	Kind     string `json:"kind"` // loadbalancer, listener, pool, member, healthmonitor, l7policy, l7rule
+	Kind     string `json:"kind"` // loadbalancer, listener, pool, member, healthmonitor, l7policy, rule
 	ID       string `json:"id"`
 	Name     string `json:"name,omitempty"`
 	Balancer string `json:"balancer"`
@@ -101,15 +100,3 @@ type State struct {
 	From     string `json:"from,omitempty"`
 	To       string `json:"to"` // DELETED: it is gone
 }
-
-// Error is an answer of the API that is not the wanted one: the fault Octavia would give.
-type Error struct {
-	Status  int
-	Message string
-}
-
-func (e *Error) Error() string { return e.Message }
-
-// OperationOf names what a request asks for ("listener.create", "member.list", "loadbalancer.status"); "": nothing of
-// this API. The request's path begins where the API's does.
-func OperationOf(r *http.Request) string { return "" }

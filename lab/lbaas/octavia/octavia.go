@@ -10,8 +10,10 @@ package octavia
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"net/http"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,23 +97,98 @@ func DefaultLimits() Limits { return Limits{Objects: 100_000, Body: 4 << 20} }
 
 // Service is an Octavia API. Close ends it.
 type Service struct {
-	opts Options
+	opts   Options
+	clock  Clock
+	kinds  map[string]*kind
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	wake   chan struct{} // something is due
+	saver  *saver
+	events *eventQueue
 
-	mu    sync.Mutex
-	knobs Knobs
+	mu       sync.Mutex // held for moments: never during Apply, Network, Notify, Fault or a write of the state
+	closed   bool
+	knobs    Knobs
+	db       *database
+	quotas   map[string]map[string]int // project -> kind
+	ops      map[string]*pending       // balancer -> what it waits for
+	due      []*pending
+	applied  map[string]plane.Balancer // what the data plane has been told
+	seen     map[string]string         // member -> state, of the data plane
+	problems map[string]string         // listener -> why it does not listen
+	counters map[string]plane.Counters // listener
+	forced   map[string]string         // member -> state, by ForceMember
 }
 
-// New starts a service, with the state of its store; operations that were pending go on. The error says which part of the
+// New starts a service, with the state of its store; operations that were pending go on. The error says what of the
 // stored state is not readable, or which knob names nothing.
 func New(opts Options) (*Service, error) {
-	return nil, errors.New("octavia: not yet")
+	opts = withDefaults(opts)
+	s := &Service{
+		opts: opts, clock: opts.Clock, kinds: kinds(), wake: make(chan struct{}, 1),
+		db: newDatabase(), quotas: map[string]map[string]int{}, ops: map[string]*pending{},
+		applied: map[string]plane.Balancer{}, seen: map[string]string{}, problems: map[string]string{},
+		counters: map[string]plane.Counters{}, forced: map[string]string{},
+	}
+	if err := s.SetKnobs(opts.Knobs); err != nil {
+		return nil, err
+	}
+	s.saver = newSaver(opts.Store, s.snapshot, opts.Log)
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.events = newEventQueue(opts.Notify)
+	s.work.Go(s.provision)
+	s.work.Go(func() { s.saver.run(s.ctx) })
+	s.resume()
+	return s, nil
+}
+
+func withDefaults(o Options) Options {
+	if o.Network == nil {
+		o.Network = noNetwork{}
+	}
+	if o.Clock == nil {
+		o.Clock = RealClock{}
+	}
+	if o.ApplyTimeout <= 0 {
+		o.ApplyTimeout = 30 * time.Second
+	}
+	if len(o.Providers) == 0 {
+		o.Providers = DefaultProviders()
+	}
+	if o.Limits.Objects <= 0 {
+		o.Limits.Objects = DefaultLimits().Objects
+	}
+	if o.Limits.Body <= 0 {
+		o.Limits.Body = DefaultLimits().Body
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
 }
 
 // Close ends the service's work and writes its state. Calls of the API that come later are answered, but not kept.
-func (s *Service) Close() error { return nil }
-
-// ServeHTTP answers a request of the API, whose paths begin at /.
-func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
+func (s *Service) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	for _, p := range s.ops {
+		p.halt()
+	}
+	s.mu.Unlock()
+	s.cancel()
+	s.work.Wait()
+	err := s.saver.flush()
+	s.events.close()
+	return err
+}
 
 // Knobs gives the current ones.
 func (s *Service) Knobs() Knobs {
@@ -120,10 +197,26 @@ func (s *Service) Knobs() Knobs {
 	return s.knobs
 }
 
-// SetKnobs replaces them. An error says which version or provider does not exist.
+// SetKnobs replaces them. An error says which version or provider does not exist; nothing is changed then.
 func (s *Service) SetKnobs(k Knobs) error {
+	_, err := minorOf(k.Version)
+	for name := range k.Providers {
+		if !slices.ContainsFunc(s.opts.Providers, func(p Provider) bool { return p.Name == name }) {
+			err = errors.Join(err, fmt.Errorf("octavia: there is no provider %q", name))
+		}
+	}
+	for name := range k.DefaultQuota {
+		known := func(q struct{ key, kind string }) bool { return q.key == name }
+		if !slices.ContainsFunc(quotaKeys(), known) {
+			err = errors.Join(err, fmt.Errorf("octavia: there is no quota %q", name))
+		}
+	}
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.knobs = k
+	s.knobs = Knobs{Version: k.Version, EnforceQuotas: k.EnforceQuotas,
+		DefaultQuota: maps.Clone(k.DefaultQuota), Providers: maps.Clone(k.Providers)}
 	return nil
 }
