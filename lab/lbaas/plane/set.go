@@ -77,7 +77,11 @@ func NewSet(o Options) *Set {
 // after Close.
 func (s *Set) Apply(ctx context.Context, balancers []Balancer) error {
 	result := make(chan error, 1)
-	if err := s.do(ctx, func(st *state) { st.apply(balancers, result) }); err != nil {
+	own := make([]Balancer, len(balancers))
+	for i, b := range balancers {
+		own[i] = b.clone()
+	}
+	if err := s.do(ctx, func(st *state) { st.apply(own, result) }); err != nil {
 		return err
 	}
 	select {

@@ -140,6 +140,9 @@ func (st *state) heard(p *peer, r report) {
 	if !p.heard {
 		p.heard = true
 		st.choose()
+		if st.active != p && st.activeName() != "" {
+			st.active.send(message{Tell: true})
+		}
 	}
 	if r.Beat != nil {
 		p.beat = *r.Beat

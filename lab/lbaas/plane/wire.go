@@ -20,6 +20,7 @@ type message struct {
 	Patch *patch      `json:"patch,omitempty"` // what is different from the state before; counts as an apply
 	Role  string      `json:"role,omitempty"`
 	Learn []learned   `json:"learn,omitempty"` // what the other instance has decided
+	Tell  bool        `json:"tell,omitempty"`  // report all such decisions: there is an instance that knows none
 }
 
 // patch changes the desired state.
