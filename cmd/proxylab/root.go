@@ -15,6 +15,7 @@ import (
 	"proxylab/lab/controlplane"
 	"proxylab/lab/kernel"
 	"proxylab/lab/kind"
+	"proxylab/lab/lbaas/plane"
 	"proxylab/lab/netns"
 )
 
@@ -73,7 +74,7 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
 		newDoctor(), newUp(), newLs(), newDown(), newKubeconfig(), newSwap(), newExec(), newRules(),
-		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newCompare(), newServe(), newConformance(), newManifests(),
+		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newCompare(), newServe(), newConformance(), newManifests(), newLBaaS(),
 		newProxier(), newKubeProxyReports(), newLoad(), newProbe(), newDial(),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
@@ -83,5 +84,7 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.AddCommand(netns.Commands()...)
 	root.AddCommand(kind.Commands()...)
 	root.AddCommand(kernel.Commands()...)
+	root.AddCommand(plane.Commands()...)
+	root.AddCommand(newLBaaSInstance()...)
 	return root
 }
