@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -77,13 +78,13 @@ func (c *featureCache) lack(note func(*features)) {
 // current is the minor number of the version in force: Octavia puts it last.
 func current(versions []apiversions.APIVersion) (int, error) {
 	if len(versions) == 0 {
-		return 0, fmt.Errorf("Octavia tells no version")
+		return 0, errors.New("no version is told by Octavia")
 	}
 	id := versions[len(versions)-1].ID
 	major, minor, _ := strings.Cut(strings.TrimPrefix(id, "v"), ".")
 	n, err := strconv.Atoi(minor)
 	if major != "2" || (minor != "" && err != nil) {
-		return 0, fmt.Errorf("Octavia's version %q is not 2.x", id)
+		return 0, fmt.Errorf("version %q of Octavia is not 2.x", id)
 	}
 	return n, nil
 }

@@ -40,7 +40,7 @@ func Main(ctx context.Context, o Options) error {
 func run(ctx context.Context, o Options, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("Kubernetes client: %w", err)
+		return fmt.Errorf("client of Kubernetes: %w", err)
 	}
 	// The UID of kube-system is what tells two clusters of one name apart.
 	system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})

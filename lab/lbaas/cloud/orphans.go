@@ -37,7 +37,7 @@ func (p *provider) sweep(ctx context.Context) error {
 	}
 	services, err := p.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("Services: %w", err)
+		return fmt.Errorf("list of Services: %w", err)
 	}
 	needed := map[string]bool{}
 	for _, svc := range services.Items {

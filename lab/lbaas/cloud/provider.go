@@ -140,7 +140,7 @@ func (p *provider) fresh(ctx context.Context, svc *corev1.Service) (*corev1.Serv
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Service %s/%s: %w", svc.Namespace, svc.Name, err)
+		return nil, fmt.Errorf("look at Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
 	if !wantsBalancer(now) {
 		return nil, nil

@@ -137,7 +137,7 @@ func (p *pass) published(ctx context.Context, b haveBalancer) ([]netip.Addr, err
 	}
 	public, err := netip.ParseAddr(fip.FloatingIP)
 	if err != nil {
-		return nil, errors.Join(errors.New("Neutron's floating IP"), err)
+		return nil, errors.Join(errors.New("address of a floating IP"), err)
 	}
 	return slices.Concat([]netip.Addr{public}, addresses[1:]), nil
 }
