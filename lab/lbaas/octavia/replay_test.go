@@ -168,6 +168,18 @@ func newReplayService(t *testing.T, opts Options) (*Service, *httptest.Server) {
 // ask sends a request and gives the answer; the body is nil when there is none.
 func ask(t *testing.T, method, url string, headers map[string]string, body any) (int, http.Header, any) {
 	t.Helper()
+	status, header, data := askRaw(t, method, url, headers, body)
+	var decoded any
+	if len(data) > 0 {
+		if err := json.Unmarshal(data, &decoded); err != nil {
+			t.Fatalf("%s %s: %v: %s", method, url, err, data)
+		}
+	}
+	return status, header, decoded
+}
+
+func askRaw(t *testing.T, method, url string, headers map[string]string, body any) (int, http.Header, []byte) {
+	t.Helper()
 	var reader io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -196,13 +208,7 @@ func ask(t *testing.T, method, url string, headers map[string]string, body any) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	var decoded any
-	if len(data) > 0 {
-		if err := json.Unmarshal(data, &decoded); err != nil {
-			t.Fatalf("%s %s: %v: %s", method, url, err, data)
-		}
-	}
-	return a.StatusCode, a.Header, decoded
+	return a.StatusCode, a.Header, data
 }
 
 // TestReplay plays everything that was recorded of the real service, in order, and wants the same answers.
