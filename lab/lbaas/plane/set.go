@@ -116,9 +116,14 @@ func (s *Set) end(name, cause string) error {
 }
 
 // ActiveName is the instance that carries traffic now; "" while none does.
-func (s *Set) ActiveName() string {
+func (s *Set) ActiveName() string { return s.name((*state).activeName) }
+
+// StandbyName is the instance that would take over now; "" where none could.
+func (s *Set) StandbyName() string { return s.name((*state).standbyName) }
+
+func (s *Set) name(of func(*state) string) string {
 	result := make(chan string, 1)
-	if err := s.do(context.Background(), func(st *state) { result <- st.activeName() }); err != nil {
+	if err := s.do(context.Background(), func(st *state) { result <- of(st) }); err != nil {
 		return ""
 	}
 	return <-result

@@ -65,6 +65,9 @@ func (st *state) ended(p *peer, err error) {
 		return
 	}
 	delete(st.peers, p.name)
+	if st.closing {
+		return
+	}
 	if p.cause == "" {
 		p.cause, p.endedAt = Died, time.Now()
 	}

@@ -28,6 +28,7 @@ type state struct {
 	totals  totals
 	ticked  time.Time
 	closing bool
+	begun   bool // an instance has had the role
 }
 
 // waiter is a call of Apply.
@@ -52,6 +53,15 @@ func (st *state) activeName() string {
 		return ""
 	}
 	return st.active.name
+}
+
+func (st *state) standbyName() string {
+	for _, name := range st.set.o.Names {
+		if p := st.peers[name]; p != nil && p != st.active && p.heard && p.cause == "" && p.version == st.version {
+			return name
+		}
+	}
+	return ""
 }
 
 // apply takes the new desired state and sends the instances what is different.
@@ -103,16 +113,21 @@ func (st *state) sendWhole(p *peer) {
 	p.sendApply(message{Apply: &whole}, st.version)
 }
 
-// choose gives the role to an instance if none has it.
+// choose gives the role to an instance if none has it: at the beginning to the first of them, later to the first that is
+// there.
 func (st *state) choose() {
-	if st.active != nil {
+	if st.active != nil || st.closing {
 		return
 	}
 	for _, name := range st.set.o.Names {
-		if p := st.peers[name]; p != nil && p.heard {
-			st.active = p
+		p := st.peers[name]
+		if p != nil && p.heard && p.cause == "" {
+			st.active, st.begun = p, true
 			p.send(message{Role: Active})
 			return
+		}
+		if p != nil && !st.begun {
+			return // it is starting
 		}
 	}
 }
