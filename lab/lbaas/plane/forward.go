@@ -219,7 +219,7 @@ func (t *memberTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var resp *http.Response
 	err := e.f.attempts(req.Context(), e.pool, e.known(), e.client, func(c choice) error {
 		var err error
-		resp, err = t.ask(req, e, c)
+		resp, err = t.ask(req, e, c) //nolint:bodyclose // who called RoundTrip closes it
 		var dial *dialError
 		if err != nil && !errors.As(err, &dial) {
 			return &finalError{err}

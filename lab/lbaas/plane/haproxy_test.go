@@ -315,3 +315,21 @@ func admin(t *testing.T, socket, command string) {
 		t.Fatalf("haproxy: %q, %v", b, err)
 	}
 }
+
+// The inspect delay alone delays nothing: Octavia writes no rule that inspects, so haproxy does not wait, and neither do we.
+func TestInspectDelayBesideHaproxy(t *testing.T) {
+	s := newSpace(t)
+	members := s.members(t, 1)
+	haproxy := "10.10.0.11:7400"
+	config := haproxyConfig(haproxy, "roundrobin", "", []string{"m0 10.10.0.21:9000 weight 1"})
+	config = strings.Replace(config, "    timeout client", "    tcp-request inspect-delay 60000\n    timeout client", 1)
+	s.startHaproxy(t, "lb1", config)
+	s.planeOf(t, plane.Balancer{
+		ID: "lb", AdminUp: true, VIPs: []netip.Addr{netip.MustParseAddr(vip4)},
+		Listeners: []plane.Listener{{ID: "l", Protocol: "TCP", Port: 7400, AdminUp: true, DefaultPool: "p", Timeouts: plane.Timeouts{TCPInspect: time.Minute}}},
+		Pools:     []plane.Pool{{ID: "p", Protocol: "TCP", Algorithm: "ROUND_ROBIN", AdminUp: true, Members: members}},
+	}, plane.Options{Names: []string{"lb1"}, Start: s.instances})
+	for _, at := range []string{haproxy, fmt.Sprint(vip4, ":7400")} { // patience is shorter than the delay
+		same(t, at, count(s.sequence(t, at, outside[:1], 2, false)), map[string]int{"m0": 2})
+	}
+}

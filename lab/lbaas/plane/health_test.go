@@ -74,6 +74,13 @@ func TestCloneIsDeep(t *testing.T) {
 	l.AllowedCIDRs[0], l.InsertHeaders["a"], l.Policies[0].Rules[0].Value = netip.Prefix{}, "x", "x"
 	l.Certificate[0], l.Key[0], l.Policies[0].ID, l.ID = 'x', 'x', "x", "x"
 	p.Persistence.Type, p.Monitor.ID, p.Members[0].ID, p.ID = "x", "x", "x", "x"
+	if b.equal(c) || !b.equal(b.clone()) {
+		t.Error("what is equal is not seen")
+	}
+	d := b.clone()
+	if d.Pools[0].Members[0].Weight++; b.equal(d) {
+		t.Error("another weight is not seen")
+	}
 	if after, err := json.Marshal(b); err != nil || string(after) != string(before) {
 		t.Errorf("a change of the copy changed it: %s, %v", after, err)
 	}
