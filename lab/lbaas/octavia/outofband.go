@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 )
 
@@ -116,13 +117,14 @@ func (s *Service) follow(lb string) {
 }
 
 // Find gives the IDs of the objects of a kind ("loadbalancer", "listener", "pool", "member", "healthmonitor", "l7policy",
-// "rule") that have a name, in order of creation.
+// "rule") that have this ID, or a name that is it or that it fits as a pattern ("kube_*", as path.Match), in order of creation.
 func (s *Service) Find(kind, name string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ids []string
 	for _, o := range s.db.all(kind) {
-		if o.name() == name {
+		fits, err := path.Match(name, o.name())
+		if o.ID == name || o.name() == name || err == nil && fits {
 			ids = append(ids, o.ID)
 		}
 	}

@@ -19,7 +19,7 @@ type kind struct {
 	update func(c *Cloud, who Identity, old, now, given item) error
 	remove func(c *Cloud, who Identity, it item) error // refuses, or takes down what hangs on it
 	view   func(c *Cloud, it item) item                // what depends on others
-	public func(it item) bool                          // everybody sees it
+	public func(c *Cloud, it item) bool                // everybody sees it
 }
 
 func (k *kind) notFound(id string) *problem {
@@ -120,13 +120,13 @@ func owner(in item, who Identity) (string, error) {
 }
 
 // sees says whether an item exists, as far as somebody can know.
-func (k *kind) sees(who Identity, it item) bool {
-	return who.Admin() || it.text("project_id") == who.ProjectID || k.public != nil && k.public(it)
+func (k *kind) sees(c *Cloud, who Identity, it item) bool {
+	return who.Admin() || it.text("project_id") == who.ProjectID || k.public != nil && k.public(c, it)
 }
 
 func (c *Cloud) find(k *kind, who Identity, id string) (item, error) {
 	it, ok := c.tables[k.name].items[id]
-	if !ok || !k.sees(who, it) {
+	if !ok || !k.sees(c, who, it) {
 		return nil, k.notFound(id)
 	}
 	return it, nil
@@ -211,7 +211,7 @@ func (c *Cloud) remove(k *kind, who Identity, id string) error {
 func (c *Cloud) list(k *kind, who Identity, q query) ([]item, bool, error) {
 	var all []item
 	for it := range c.tables[k.name].all {
-		if k.sees(who, it) {
+		if k.sees(c, who, it) {
 			all = append(all, c.show(k, it))
 		}
 	}

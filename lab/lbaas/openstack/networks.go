@@ -44,7 +44,7 @@ func networkKind() *kind {
 			}
 			return item{"subnets": ids}
 		},
-		public: func(it item) bool { return it.flag("shared") || it.flag("router:external") },
+		public: func(_ *Cloud, it item) bool { return it.flag("shared") || it.flag("router:external") },
 	}
 }
 
@@ -100,6 +100,10 @@ func subnetKind() *kind {
 		view: func(c *Cloud, it item) item {
 			n := c.tables["network"].items[it.text("network_id")]
 			return item{"router:external": n.flag("router:external"), "shared": n.flag("shared")}
+		},
+		public: func(c *Cloud, it item) bool {
+			n := c.tables["network"].items[it.text("network_id")]
+			return n.flag("shared") || n.flag("router:external")
 		},
 	}
 }

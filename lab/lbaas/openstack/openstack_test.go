@@ -280,6 +280,9 @@ func TestPolicy(t *testing.T) {
 	if err := networks.Delete(ctx, demo, openstack.StableID("network", "private")).ExtractErr(); status(err) != http.StatusForbidden {
 		t.Errorf("a shared network is deleted by a member: %v", err)
 	}
+	if _, err := subnets.Get(ctx, demo, openstack.StableID("subnet", "private-subnet")).Extract(); err != nil {
+		t.Errorf("a subnet of a shared network is not seen: %v", err)
+	}
 	shared := true
 	if _, err := networks.Create(ctx, demo, networks.CreateOpts{Name: "x", Shared: &shared}).Extract(); status(err) != http.StatusForbidden {
 		t.Errorf("a member makes a shared network: %v", err)

@@ -31,17 +31,6 @@ func (l *limiter) acquire() bool {
 	return true
 }
 
-// tryAcquire does not wait.
-func (l *limiter) tryAcquire() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || l.limit > 0 && l.active >= l.limit {
-		return false
-	}
-	l.active++
-	return true
-}
-
 func (l *limiter) release() {
 	l.mu.Lock()
 	l.active--

@@ -21,6 +21,7 @@ type listener struct {
 	conf    atomic.Pointer[frontend]
 	limit   *limiter
 	counts  counting
+	buffers *buffers
 	flows   *flowMemory // of UDP: what another instance has decided
 
 	ctx    context.Context // of everything that the listener carries
@@ -44,7 +45,7 @@ type socket interface {
 
 func newListener(id string, free bool, learn func(learned)) *listener {
 	l := &listener{
-		id: id, free: free, learned: learn, limit: newLimiter(), flows: newFlowMemory(),
+		id: id, free: free, learned: learn, limit: newLimiter(), buffers: newBuffers(), flows: newFlowMemory(),
 		sockets: map[netip.Addr]socket{}, sessions: map[*session]struct{}{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())

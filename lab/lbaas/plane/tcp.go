@@ -123,7 +123,7 @@ func (s *session) relay() (in, out int64) {
 
 // carry moves bytes from src to dst; an end is passed on, an error ends the connection.
 func (s *session) carry(dst, src *net.TCPConn) int64 {
-	n, err := copyTCP(dst, src)
+	n, err := s.l.buffers.copy(dst, src)
 	if err != nil {
 		if src == s.client && errors.Is(err, syscall.ECONNRESET) {
 			s.l.counts.errors.Add(1)
