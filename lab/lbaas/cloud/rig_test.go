@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -49,8 +50,8 @@ type setup struct {
 func newRig(t *testing.T, change ...func(*setup)) *rig {
 	t.Helper()
 	s := setup{clusterID: "c1", server: lbaas.Options{ProvisionDelay: 2 * time.Millisecond}, options: Options{
-		ClusterName: "kubernetes",
-		Endpoint:    Endpoint{RequestTimeout: 10 * time.Second},
+		ClusterName: "kubernetes", Log: slog.New(slog.DiscardHandler),
+		Endpoint: Endpoint{RequestTimeout: 10 * time.Second, RetryPause: 2 * time.Millisecond},
 		Balancers: Config{
 			SubnetID: openstack.StableID("subnet", "private-subnet"), SubnetID6: openstack.StableID("subnet", "private6-subnet"), Internal: true,
 			Wait: Wait{First: time.Millisecond, Most: 10 * time.Millisecond, Limit: 20 * time.Second, Retry: 7 * time.Second},
