@@ -21,6 +21,7 @@ type pass struct {
 	base     string
 	os       *openStack
 	features features
+	ready    bool              // OpenStack has answered
 	vips     []corev1.IPFamily // of the balancer, once it is there
 	made     bool              // the balancer was made in this pass
 	steps    []step            // that were made
@@ -37,6 +38,7 @@ func (p *provider) newPass(ctx context.Context, svc *corev1.Service, nodes []*co
 	if ps.features, err = p.cache.get(ctx, ps.os.lb); err != nil {
 		return ps, err
 	}
+	ps.ready = true
 	return ps, wrong
 }
 

@@ -76,14 +76,11 @@ func NewSet(o Options) *Set {
 // cannot be bound is a problem in its Status, not an error). It fails with ctx, and then the state is still wanted, and
 // after Close.
 func (s *Set) Apply(ctx context.Context, balancers []Balancer) error {
-	result := make(chan error, 1)
-	own := make([]Balancer, len(balancers))
-	for i, b := range balancers {
-		own[i] = b.clone()
-	}
-	if err := s.do(ctx, func(st *state) { st.apply(own, result) }); err != nil {
+	result, taken := make(chan error, 1), make(chan struct{})
+	if err := s.do(ctx, func(st *state) { defer close(taken); st.apply(balancers, result) }); err != nil {
 		return err
 	}
+	<-taken // from here on the balancers are the caller's again
 	select {
 	case err := <-result:
 		return err

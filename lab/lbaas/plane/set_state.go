@@ -2,7 +2,6 @@ package plane
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 )
@@ -76,10 +75,12 @@ func (st *state) apply(balancers []Balancer, result chan<- error) {
 			result <- fmt.Errorf("apply balancers: %s is there twice", b.ID)
 			return
 		}
-		if was, known := old[b.ID]; !known || !reflect.DeepEqual(was, b) {
-			p.Set = append(p.Set, b)
+		was, known := old[b.ID]
+		if !known || !was.equal(b) {
+			was = b.clone()
+			p.Set = append(p.Set, was)
 		}
-		st.want[b.ID] = b
+		st.want[b.ID] = was
 		st.order = append(st.order, b.ID)
 	}
 	for id := range old {
