@@ -176,6 +176,46 @@ func bareCluster(t *testing.T, name, image string) (node string) {
 	return name + "-control-plane"
 }
 
+// TestKindConfig makes a cluster as the user's own kind configuration says: of IPv6 alone, and without kube-proxy.
+func TestKindConfig(t *testing.T) {
+	image := nodeImage(t)
+	before := docker(t)
+	name := labName(t)
+	config := filepath.Join(t.TempDir(), "kind.yaml")
+	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnetworking: {ipFamily: ipv6, kubeProxyMode: none}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, binary, "up", "--lab", "kind", "--name", name, "--image", image, "--kind-config", config, "--proxier", "nftables")
+	node := name + "-control-plane"
+	kubectl := func(args ...string) string {
+		t.Helper()
+		return run(t, "docker", append([]string{"exec", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
+	}
+	kubectl("create", "deployment", "web", "--image=proxylab/echo")
+	kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080")
+	kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+	ip := kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	if !strings.Contains(ip, ":") {
+		t.Errorf("cluster IP %s", ip)
+	}
+	for _, proxier := range []string{"nftables", "iptables"} {
+		run(t, binary, "swap", "--name", name, proxier)
+		eventually(t, proxier, time.Minute, func() (bool, string) {
+			out, err := exec.Command("docker", "exec", node, "curl", "-s", "-m", "2", "http://["+ip+"]").CombinedOutput()
+			return err == nil && strings.Contains(string(out), `"pod":"web-`), string(out)
+		})
+	}
+	out, err := exec.Command(binary, "swap", "--name", name, "kube-proxy/nftables").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "has no kube-proxy") {
+		t.Errorf("kube-proxy where there is none: %v: %s", err, out)
+	}
+	run(t, binary, "down", name)
+	if after := docker(t); after != before {
+		t.Errorf("docker before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
 // TestKindAdopted uses a cluster that was there, and leaves it as it was; and runs a native proxier there from its manifest
 // alone.
 func TestKindAdopted(t *testing.T) {
