@@ -152,7 +152,7 @@ func flush(t *trial) {
 	done; done`
 	t.MustRun(node1, "sh", "-c", chains)
 	const tables = `nft list tables | while read -r _ table; do case $table in
-		*" kube-proxy" | *" proxylab"*) nft delete table $table;; esac; done`
+		*" kube-proxy" | *" proxylab") nft delete table $table;; esac; done`
 	if t.Mode() == "nftables" { // a kernel without them has nothing to flush
 		t.MustRun(node1, "sh", "-c", tables)
 	}
