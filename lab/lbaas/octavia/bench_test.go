@@ -40,7 +40,9 @@ func BenchmarkMany(b *testing.B) {
 				80+port, port, members(30000+port, 20)))
 		}
 		answer := do("POST", "loadbalancers", fmt.Sprintf(`{"loadbalancer":{"name":"lb%d","vip_subnet_id":"%s","listeners":[%s]}}`, i, subnet, strings.Join(listeners, ",")), http.StatusCreated)
-		var created struct{ Loadbalancer struct{ Pools []struct{ ID string } } }
+		var created struct {
+			Loadbalancer struct{ Pools []struct{ ID string } }
+		}
 		if err := json.Unmarshal(answer, &created); err != nil {
 			b.Fatal(err)
 		}
