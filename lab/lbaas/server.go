@@ -102,7 +102,7 @@ func (s *Server) open() error {
 	}
 	oo := octavia.Options{
 		Delay: s.delay, Fault: provisioning{s}, Notify: s.notify, Log: s.log,
-		Knobs: octavia.Knobs{Version: s.o.Version, EnforceQuotas: true, DefaultQuota: s.o.Quota},
+		Knobs: octavia.Knobs{Version: s.o.Version, EnforceQuotas: true, DefaultQuota: quotaNames(s.o.Quota)},
 	}
 	s.usual = oo.Knobs
 	if s.o.State != "" {
