@@ -76,7 +76,7 @@ func (s *Service) listScope(c *call, k *kind) (string, error) {
 	case k.name == kindFlavorProfile || k.name == kindZoneProfile:
 		return "", c.who.permit(actAdmin, "")
 	case k.flat:
-		return "", nil
+		return "", c.who.permit(actReadAny, "")
 	case c.parent != "":
 		s.mu.Lock()
 		defer s.mu.Unlock()
