@@ -184,7 +184,12 @@ func (s *space) serve(t *testing.T, name string, at netip.AddrPort) {
 func TestFailover(t *testing.T) {
 	s := newSpace(t)
 	var p pids
-	set := s.planeOf(t, s.failoverBalancer(t), plane.Options{Names: []string{"lb1", "lb2"}, Start: p.noting(s.instances)})
+	set := s.planeOf(t, s.failoverBalancer(t), plane.Options{
+		Names: []string{"lb1", "lb2"}, Start: p.noting(s.instances),
+		Fence: func(name string) error {
+			return inSpace(s.path(name), func() error { return plane.RemoveVIPs("eth0") })
+		},
+	})
 	at := net.JoinHostPort(vip4, fmt.Sprint(port))
 	who, established, err := s.ask("tcp", at, patience)
 	if err != nil {

@@ -14,6 +14,10 @@ type Options struct {
 	Names []string
 	// Start starts the instance with this name: the verb lbaas-instance, see StartCommand. ctx ends with the Set.
 	Start func(ctx context.Context, name string) (Process, error)
+	// Fence makes sure that an instance which has ended answers for no VIP any more, before another one does; nil where
+	// nothing of it can be left. For instances with an interface that is RemoveVIPs, in its network namespace: the kernel
+	// would go on answering for the addresses there until the instance is started again.
+	Fence func(name string) error
 	// HungAfter is how long an instance may be silent until it counts as hung, is killed and replaced; 0: 500 ms for a
 	// process that is stopped, 3 s for one that may just be starved of CPU.
 	HungAfter time.Duration
