@@ -2,6 +2,7 @@ package plane
 
 import (
 	"os/signal"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -22,6 +23,7 @@ func Commands() []*cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGTERM, unix.SIGINT)
 			defer stop()
+			debug.SetGCPercent(400) // little memory, many short lives: collect less often
 			o.Log = cmd.ErrOrStderr()
 			return Instance(ctx, cmd.InOrStdin(), cmd.OutOrStdout(), o)
 		},

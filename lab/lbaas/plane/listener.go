@@ -177,6 +177,9 @@ func (l *listener) close(withConnections bool) {
 		return
 	}
 	l.stopListening()
+	if !l.carrying() {
+		l.cancel()
+	}
 }
 
 // watchSessions looks at the connections now and then: what they carry, and whether they do. It ends when the listener

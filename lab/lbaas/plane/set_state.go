@@ -2,7 +2,6 @@ package plane
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 )
@@ -28,6 +27,7 @@ type state struct {
 	totals  totals
 	ticked  time.Time
 	closing bool
+	begun   bool // an instance has had the role
 }
 
 // waiter is a call of Apply.
@@ -54,6 +54,15 @@ func (st *state) activeName() string {
 	return st.active.name
 }
 
+func (st *state) standbyName() string {
+	for _, name := range st.set.o.Names {
+		if p := st.peers[name]; p != nil && p != st.active && p.heard && p.cause == "" && p.version == st.version {
+			return name
+		}
+	}
+	return ""
+}
+
 // apply takes the new desired state and sends the instances what is different.
 func (st *state) apply(balancers []Balancer, result chan<- error) {
 	old := st.want
@@ -66,10 +75,12 @@ func (st *state) apply(balancers []Balancer, result chan<- error) {
 			result <- fmt.Errorf("apply balancers: %s is there twice", b.ID)
 			return
 		}
-		if was, known := old[b.ID]; !known || !reflect.DeepEqual(was, b) {
-			p.Set = append(p.Set, b)
+		was, known := old[b.ID]
+		if !known || !was.equal(b) {
+			was = b.clone()
+			p.Set = append(p.Set, was)
 		}
-		st.want[b.ID] = b
+		st.want[b.ID] = was
 		st.order = append(st.order, b.ID)
 	}
 	for id := range old {
@@ -103,16 +114,21 @@ func (st *state) sendWhole(p *peer) {
 	p.sendApply(message{Apply: &whole}, st.version)
 }
 
-// choose gives the role to an instance if none has it.
+// choose gives the role to an instance if none has it: at the beginning to the first of them, later to the first that is
+// there.
 func (st *state) choose() {
-	if st.active != nil {
+	if st.active != nil || st.closing {
 		return
 	}
 	for _, name := range st.set.o.Names {
-		if p := st.peers[name]; p != nil && p.heard {
-			st.active = p
+		p := st.peers[name]
+		if p != nil && p.heard && p.cause == "" {
+			st.active, st.begun = p, true
 			p.send(message{Role: Active})
 			return
+		}
+		if p != nil && !st.begun {
+			return // it is starting
 		}
 	}
 }

@@ -38,7 +38,8 @@ type Timeouts struct {
 	ClientData    time.Duration `json:"clientData,omitempty"`
 	MemberConnect time.Duration `json:"memberConnect,omitempty"`
 	MemberData    time.Duration `json:"memberData,omitempty"`
-	TCPInspect    time.Duration `json:"tcpInspect,omitempty"`
+	// TCPInspect delays nothing, as in haproxy: Octavia writes no rule that would inspect.
+	TCPInspect time.Duration `json:"tcpInspect,omitempty"`
 }
 
 // L7Policy acts on the requests that all its rules match.
@@ -125,8 +126,8 @@ const (
 type Status struct {
 	ID        string              `json:"id"`
 	Members   map[string]string   `json:"members,omitempty"`   // member ID -> operating state
-	Listeners map[string]Counters `json:"listeners,omitempty"` // listener ID -> since the instance started
-	Problems  map[string]string   `json:"problems,omitempty"`  // listener ID -> why it does not listen ("address already in use")
+	Listeners map[string]Counters `json:"listeners,omitempty"` // listener ID -> since the instance started; from a Set: since that began
+	Problems  map[string]string   `json:"problems,omitempty"`  // listener ID -> why it does not do what it should ("address already in use")
 	Instance  string              `json:"instance,omitempty"`  // who answers for the VIP now
 }
 
