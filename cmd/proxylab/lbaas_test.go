@@ -72,13 +72,13 @@ func freePort(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // commands FILE has the OpenStack client do the commands of a file, a line each, with the values of variables in them. None may fail.
-// The port of a balancer that it shows is VIP_PORT from then on.
+// The port of a balancer and the rule of a policy that it shows are VIP_PORT and RULE from then on.
 func openstackCommands(ts *testscript.TestScript, _ bool, args []string) {
 	text := os.Expand(ts.ReadFile(args[0]), ts.Getenv)
 	cmd := exec.Command("openstack")
 	cmd.Dir = ts.Getenv("WORK")
 	for _, name := range []string{"PATH", "HOME", "OS_AUTH_URL", "OS_USERNAME", "OS_PASSWORD", "OS_PROJECT_NAME", "OS_USER_DOMAIN_ID",
-		"OS_PROJECT_DOMAIN_ID", "OS_IDENTITY_API_VERSION", "OS_AUTH_TYPE", "OS_ENDPOINT"} {
+		"OS_PROJECT_DOMAIN_ID", "OS_IDENTITY_API_VERSION", "OS_AUTH_TYPE", "OS_ENDPOINT", "PYTHONPATH"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
@@ -89,8 +89,10 @@ func openstackCommands(ts *testscript.TestScript, _ bool, args []string) {
 	fmt.Fprint(ts.Stdout(), stdout.String())
 	fmt.Fprint(ts.Stderr(), stderr.String())
 	ts.Check(err)
-	if m := regexp.MustCompile(`(?m)^vip_port_id="(.*)"$`).FindStringSubmatch(stdout.String()); m != nil {
-		ts.Setenv("VIP_PORT", m[1])
+	for field, name := range map[string]string{"vip_port_id": "VIP_PORT", "rules": "RULE"} {
+		if m := regexp.MustCompile(`(?m)^` + field + `="(.+)"$`).FindStringSubmatch(stdout.String()); m != nil {
+			ts.Setenv(name, m[1])
+		}
 	}
 	if stderr.Len() > 0 { // the only sign of a command that has failed
 		ts.Fatalf("the client complains")
