@@ -125,10 +125,12 @@ func (s *Server) open() error {
 	if oo.DefaultProject, err = s.defaultProject(); err != nil {
 		return err
 	}
-	s.bareProject, oo.Network = oo.DefaultProject, s.cloud.VIPs()
+	ports := s.cloud.VIPs()
+	s.bareProject, oo.Network = oo.DefaultProject, ports
 	if s.octavia, err = octavia.New(oo); err != nil {
 		return fmt.Errorf("load balancer service: %w", err)
 	}
+	ports.Reconcile(s.octavia.VIPs)
 	if s.plane != nil {
 		s.plane.start()
 	}
