@@ -157,7 +157,7 @@ func TestL7Policies(t *testing.T) {
 		return plane.L7Rule{Type: kind, CompareType: compare, Key: key, Value: value, Invert: invert, AdminUp: true}
 	}
 	policy := func(action string, rules ...plane.L7Rule) plane.L7Policy {
-		return plane.L7Policy{ID: action, Action: action, AdminUp: true, RedirectPool: "p2", RedirectURL: "https://elsewhere.example/", RedirectPrefix: "https://www.example/", Rules: rules}
+		return plane.L7Policy{ID: action, Action: action, AdminUp: true, RedirectPool: "p2", RedirectURL: "https://elsewhere.example/", RedirectPrefix: "https://www.example", Rules: rules}
 	}
 	for _, c := range []struct {
 		name     string

@@ -1,4 +1,9 @@
-// Package plane carries the traffic of load balancers, from a VIP to their members.
+// Package plane carries the traffic of load balancers, from a VIP to their members, in user space: TCP, HTTP and TLS as
+// haproxy does with the configuration that Octavia writes, UDP as LVS does.
+//
+// An Instance is a process that carries it; a Set starts one or two of them, tells them what to carry (the types of this
+// file), hears what they see, and lets the standby take over where the active one ends or hangs. They speak JSON lines
+// (wire.go). Below: sched chooses members, check asks whether they work, vip is sockets and addresses.
 package plane
 
 import (
