@@ -89,3 +89,24 @@ func TestVIPsAreCleanedUp(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A member that does not even refuse is given up after the connect timeout, and the client gets another one.
+func TestMemberConnectTimeout(t *testing.T) {
+	s := newSpace(t)
+	s.serve(t, "a", netip.MustParseAddrPort("10.10.0.21:9000"))
+	member := func(id, a string) plane.Member {
+		return plane.Member{ID: id, Address: netip.MustParseAddr(a), Port: 9000, Weight: 1, AdminUp: true}
+	}
+	s.planeOf(t, plane.Balancer{
+		ID: "lb", AdminUp: true, VIPs: []netip.Addr{netip.MustParseAddr(vip4)},
+		Listeners: []plane.Listener{{
+			ID: "l", Protocol: "TCP", Port: port, AdminUp: true, DefaultPool: "p",
+			Timeouts: plane.Timeouts{MemberConnect: 100 * time.Millisecond}, // the kernel gives up after three seconds
+		}},
+		Pools: []plane.Pool{{ID: "p", Protocol: "TCP", Algorithm: "ROUND_ROBIN", AdminUp: true,
+			Members: []plane.Member{member("nobody", "10.10.0.99"), member("a", "10.10.0.21")}}},
+	}, plane.Options{Names: []string{"lb1"}, Start: s.instances})
+	began := time.Now()
+	same(t, "answers", count(s.sequence(t, net.JoinHostPort(vip4, "8080"), outside[:1], 3, false)), map[string]int{"a": 3})
+	t.Logf("three clients in %s", time.Since(began))
+}
