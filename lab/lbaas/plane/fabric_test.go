@@ -1,9 +1,15 @@
 package plane_test
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,4 +115,44 @@ func TestMemberConnectTimeout(t *testing.T) {
 	began := time.Now()
 	same(t, "answers", count(s.sequence(t, net.JoinHostPort(vip4, "8080"), outside[:1], 3, false)), map[string]int{"a": 3})
 	t.Logf("three clients in %s", time.Since(began))
+}
+
+// An instance whose orchestrator has gone, whichever end of it is noticed first, ends and leaves no address behind.
+func TestInstanceEndsWithItsOrchestrator(t *testing.T) {
+	s := newSpace(t)
+	for _, end := range []string{"input", "output"} {
+		t.Run(end, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], plane.InstanceCommand, "--name", "lb1", "--interface", "eth0")
+			proc, err := plane.StartCommand(cmd, func(cmd *exec.Cmd) error { return s.start("lb1", cmd) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(proc, `{"role":"active"}`)
+			fmt.Fprintln(proc, `{"apply":[{"id":"lb","vips":["10.10.0.128","fd00:10:10::128"],"adminUp":true}]}`)
+			lines := bufio.NewScanner(proc.Output())
+			for lines.Scan() && !strings.Contains(lines.Text(), `"applied":1`) {
+				continue
+			}
+			if got := s.vipsOf(t, "lb1"); got != "10.10.0.128/32 fd00:10:10::128/128" {
+				t.Fatalf("VIPs: %q", got)
+			}
+			if end == "input" {
+				err = proc.Close()
+				for lines.Scan() {
+					continue
+				}
+			} else {
+				err = proc.Output().(io.Closer).Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := proc.Wait(); (err == nil) != (end == "input") {
+				t.Error(err)
+			}
+			if got := s.vipsOf(t, "lb1"); got != "" {
+				t.Errorf("VIPs: %q", got)
+			}
+		})
+	}
 }
