@@ -189,35 +189,38 @@ const rounds = 6
 // reconcile reads the balancer and makes the writes that are missing. After a write that may have been obeyed, or that came
 // at a bad time, it reads again.
 func (p *pass) reconcile(ctx context.Context, b haveBalancer) (want, error) {
+	var w want
 	var last error
 	for range rounds {
-		var err error
-		if p.features, err = p.cache.get(ctx, p.os.lb); err != nil {
-			return want{}, err
-		}
-		w := p.wanted(b)
-		if err := w.possible(); err != nil {
-			return w, err
-		}
-		h, err := p.os.read(ctx, b, p.base)
-		if err != nil {
-			return w, err
-		}
-		steps, err := diff(w, h)
-		if err != nil {
-			return w, err
-		}
-		if last = p.take(ctx, b, steps); last == nil {
-			return w, nil
-		}
-		if !worthAnotherLook(last) || ctx.Err() != nil {
+		if w, last = p.round(ctx, b); last == nil || !worthAnotherLook(last) || ctx.Err() != nil {
 			return w, last
 		}
+		var err error
 		if b, err = p.os.waitActive(ctx, p.conf.Wait, b.ID); err != nil {
 			return w, err
 		}
 	}
-	return want{}, last
+	return w, last
+}
+
+func (p *pass) round(ctx context.Context, b haveBalancer) (want, error) {
+	var err error
+	if p.features, err = p.cache.get(ctx, p.os.lb); err != nil {
+		return want{}, err
+	}
+	w := p.wanted(b)
+	if err := w.possible(); err != nil {
+		return w, err
+	}
+	h, err := p.os.read(ctx, b, p.base)
+	if err != nil {
+		return w, err
+	}
+	steps, err := diff(w, h)
+	if err != nil {
+		return w, err
+	}
+	return w, p.take(ctx, b, steps)
 }
 
 // wanted is what the balancer has to be, if it is ours or if it is somebody else's.
