@@ -1,8 +1,10 @@
 package cloud
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 // TestChaos changes a Service and its balancer in any order while requests fail in every way. When that ends the balancer is
 // right, and it is one.
 func TestChaos(t *testing.T) {
+	fewer(t, 20) // each is a cloud of its own
 	rapid.Check(t, func(rt *rapid.T) {
 		r := newRig(t)
 		svc := r.add(newService())
@@ -94,4 +97,21 @@ func anyFault(rt *rapid.T) faults.Fault {
 		f.Error = true
 	}
 	return f
+}
+
+// fewer are the checks of a property that takes its time; a number on the command line goes before.
+func fewer(t *testing.T, n int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if checks.Value.String() != checks.DefValue {
+		return
+	}
+	if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := checks.Value.Set(checks.DefValue); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -1,9 +1,11 @@
 package cloud
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -12,14 +14,8 @@ import (
 // manyPorts counts writes: the whole tree is one, a node is one for each pool, and what has not changed is none.
 func manyPorts(t *testing.T) {
 	r := newRig(t)
-	var all []corev1.ServicePort
-	for n := range int32(5) {
-		all = append(all, port("TCP", 80+n, 30080+n))
-	}
-	r.nodes = nil
-	for n := range 20 {
-		r.nodes = append(r.nodes, node("node-"+string(rune('a'+n)), "10.0.0."+string(rune('1'+n/10))+string(rune('0'+n%10))))
-	}
+	all, nodes := portsAndNodes(5, 20)
+	r.nodes = nodes
 	svc := r.add(newService(ports(all...)))
 	r.ensure(svc)
 	if d := cmp.Diff([]string{"POST loadbalancers"}, r.writes()); d != "" {
@@ -43,6 +39,43 @@ func manyPorts(t *testing.T) {
 	if d := cmp.Diff(1, len(r.writes())); d != "" {
 		t.Error("delete", d)
 	}
+}
+
+func portsAndNodes(nports, nnodes int) (all []corev1.ServicePort, nodes []*corev1.Node) {
+	for n := range nports {
+		all = append(all, port("TCP", int32(80+n), int32(30080+n)))
+	}
+	for n := range nnodes {
+		nodes = append(nodes, node(fmt.Sprintf("node-%02d", n), fmt.Sprintf("10.0.1.%d", n+1)))
+	}
+	return all, nodes
+}
+
+// BenchmarkManyPorts is row cpo 2858 with the latency of a cloud: a balancer of 5 ports and 20 nodes is made, gets a node
+// and goes; and what that takes of requests.
+func BenchmarkManyPorts(b *testing.B) {
+	r := newRig(b, func(s *setup) { s.server.ProvisionDelay, s.options.Balancers.Wait = 200*time.Millisecond, Wait{} })
+	all, nodes := portsAndNodes(5, 20)
+	reads, writes := 0, 0
+	for b.Loop() {
+		svc := newService(ports(all...))
+		r.nodes = nodes
+		if _, err := r.p.EnsureLoadBalancer(b.Context(), "", r.add(svc), r.nodes); err != nil {
+			b.Fatal(err)
+		}
+		r.nodes = append(nodes[:20:20], node("node-new", "10.0.2.1"))
+		if err := r.p.UpdateLoadBalancer(b.Context(), "", r.now(svc), r.nodes); err != nil {
+			b.Fatal(err)
+		}
+		r.remove(svc)
+		if err := r.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("services"), "default", "web"); err != nil {
+			b.Fatal(err)
+		}
+		reads += r.reads()
+		writes += len(r.writes())
+	}
+	b.ReportMetric(float64(reads)/float64(b.N), "reads/op")
+	b.ReportMetric(float64(writes)/float64(b.N), "writes/op")
 }
 
 func emptied(t *testing.T) {
