@@ -63,7 +63,7 @@ func BenchmarkManyPorts(b *testing.B) {
 		if _, err := r.p.EnsureLoadBalancer(b.Context(), "", r.add(svc), r.nodes); err != nil {
 			b.Fatal(err)
 		}
-		r.nodes = append(nodes[:20:20], node("node-new", "10.0.2.1"))
+		r.nodes = slices.Concat(nodes, []*corev1.Node{node("node-new", "10.0.2.1")})
 		if err := r.p.UpdateLoadBalancer(b.Context(), "", r.now(svc), r.nodes); err != nil {
 			b.Fatal(err)
 		}
