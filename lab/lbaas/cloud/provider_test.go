@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/quotas"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -105,166 +104,6 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-func TestSharedBalancer(t *testing.T) {
-	r := newRig(t)
-	one := r.add(newService())
-	r.ensure(one)
-	b := r.only()
-	if d := cmp.Diff(map[string]string{annID: b.ID, annMade: b.ID, annAddress: b.Address}, r.now(one).Annotations); d != "" {
-		t.Error(d)
-	}
-	second := func(name string, number int32) *corev1.Service {
-		return r.add(newService(annotated(annID, b.ID), ports(port("TCP", number, 30000+number)), func(s *corev1.Service) { s.Name = name }))
-	}
-	two := second("two", 8080)
-	if got := r.ensure(two).Ingress[0].IP; got != b.Address {
-		t.Error(got)
-	}
-	if d := cmp.Diff([]string{"kube_service_kubernetes_default_two", "kube_service_kubernetes_default_web"}, slices.Sorted(slices.Values(sharers(r.only().Tags)))); d != "" {
-		t.Error(d)
-	}
-	r.right(one)
-	r.right(two)
-	if _, err := r.try(second("three", 8081)); err == nil || !strings.Contains(err.Error(), "is shared by 2 Services already") {
-		t.Errorf("a third one: %v", err)
-	}
-	r.change(two, ports(port("TCP", 80, 30081)))
-	if _, err := r.try(two); err == nil || !strings.Contains(err.Error(), "port 80/TCP of the load balancer belongs to listener") {
-		t.Errorf("a port that is taken: %v", err)
-	}
-	r.change(two, ports(port("TCP", 8080, 38080)))
-
-	// The one who made it goes first.
-	r.remove(one)
-	if h := r.tree(two); len(h.Listeners) != 1 || h.Listeners[0].Port != 8080 || len(h.Pools) != 1 || len(sharers(h.Balancer.Tags)) != 1 {
-		t.Errorf("%+v", h)
-	}
-	r.right(two)
-	// And comes again: the name is taken, the balancer is not its own any more.
-	r.change(one, func(s *corev1.Service) { s.Annotations, s.Status = nil, corev1.ServiceStatus{} })
-	r.ensure(one)
-	if n := len(r.balancers()); n != 2 {
-		t.Errorf("%d balancers", n)
-	}
-	r.remove(one)
-	r.remove(two)
-	if left := r.balancers(); len(left) > 0 {
-		t.Errorf("left: %+v", left)
-	}
-}
-
-func TestBalancerMadeOutside(t *testing.T) {
-	r := newRig(t)
-	made := wantBalancer{Name: "mine", SubnetID: r.p.conf.SubnetID, Listeners: []wantListener{{Name: "own", Protocol: "TCP", Port: 9999, ConnectionLimit: -1}}}
-	if err := loadbalancers.Create(t.Context(), r.api().lb, body{"loadbalancer", made}).Err; err != nil {
-		t.Fatal(err)
-	}
-	b := r.only()
-	svc := r.add(newService(annotated(annID, b.ID)))
-	r.ensure(svc)
-	r.right(svc)
-	if h := r.tree(svc); len(h.Listeners) != 3 || !slices.Equal(h.Balancer.Tags, []string{"kube_service_kubernetes_default_web"}) {
-		t.Errorf("%+v", h)
-	}
-	if made := r.now(svc).Annotations[annMade]; made != "" {
-		t.Errorf("made %s", made)
-	}
-	r.remove(svc)
-	if h := r.tree(svc); len(h.Listeners) != 1 || len(h.Pools) != 0 || len(h.Balancer.Tags) != 0 || h.Balancer.Name != "mine" {
-		t.Errorf("%+v", h)
-	}
-	// In ERROR it is not ours to delete.
-	r.ensure(svc)
-	r.plan(faults.Fault{Name: "fails", Operation: "pool.update", Error: true})
-	r.change(svc, clientIP(60))
-	if _, err := r.try(svc); !errors.Is(err, errFailed) {
-		t.Error(err)
-	}
-	if _, err := r.try(svc); !errors.Is(err, errFailed) || !strings.Contains(err.Error(), "let an administrator fail it over") {
-		t.Error(err)
-	}
-	// One that is not there is not made.
-	other := r.add(newService(annotated(annID, "00000000-dead-beef-0000-000000000000"), func(s *corev1.Service) { s.Name = "other" }))
-	if _, err := r.try(other); !isGone(err) {
-		t.Error(err)
-	}
-	r.remove(other)
-	if b := r.only(); b.Name != "mine" {
-		t.Errorf("%+v", b)
-	}
-}
-
-func TestFloatingIP(t *testing.T) {
-	r := newRig(t, func(s *setup) { s.options.Balancers.Internal, s.keystone = false, true })
-	svc := r.add(newService())
-	first := r.ensure(svc).Ingress[0].IP
-	if !strings.HasPrefix(first, "127.201.") {
-		t.Fatalf("published %s", first)
-	}
-	r.right(svc)
-	if got := r.now(svc).Annotations[annAddress]; got != first {
-		t.Errorf("annotation %q", got)
-	}
-	// The balancer is made anew, the address stays.
-	r.delete(r.only().ID)
-	if got := r.ensure(svc).Ingress[0].IP; got != first {
-		t.Errorf("was %s, is %s", first, got)
-	}
-	// One that the user names.
-	r.change(svc, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "127.201.7.7" })
-	if got := r.ensure(svc).Ingress[0].IP; got != "127.201.7.7" {
-		t.Error(got)
-	}
-	other := r.add(newService(func(s *corev1.Service) { s.Name, s.Spec.LoadBalancerIP = "other", "127.201.7.7" }))
-	if _, err := r.try(other); err == nil || !strings.Contains(err.Error(), "floating IP 127.201.7.7 is used by port") {
-		t.Errorf("a floating IP for two: %v", err)
-	}
-	r.remove(other)
-	// None, and one again.
-	r.change(svc, annotated(annInternal, "true"), func(s *corev1.Service) { s.Spec.LoadBalancerIP = "" })
-	if got := r.ensure(svc).Ingress[0].IP; got != r.only().Address {
-		t.Error(got)
-	}
-	ps, err := r.p.newPass(t.Context(), r.now(svc), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := func() int {
-		t.Helper()
-		all, err := ps.listFloating(t.Context(), floatingips.ListOpts{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(all)
-	}
-	if n := count(); n != 0 {
-		t.Errorf("%d floating IPs", n)
-	}
-	r.change(svc, annotated(annInternal, "false", annFloatingSubnet, "pub*", annKeepFloating, "true"))
-	kept := r.ensure(svc).Ingress[0].IP
-	r.remove(svc)
-	if n := count(); n != 1 {
-		t.Errorf("%d floating IPs, %s was to be kept", n, kept)
-	}
-	// It is there for the next time, and goes with a Service that does not keep it, even without a balancer.
-	r.change(svc, annotated(annKeepFloating, "false"))
-	if got := r.ensure(svc).Ingress[0].IP; got != kept {
-		t.Errorf("was %s, is %s", kept, got)
-	}
-	r.delete(r.only().ID)
-	if _, exists, err := r.p.GetLoadBalancer(t.Context(), "kubernetes", r.now(svc)); err != nil || !exists {
-		t.Errorf("a floating IP is left: exists %v, %v", exists, err)
-	}
-	r.remove(svc)
-	if n := count(); n != 0 {
-		t.Errorf("%d floating IPs", n)
-	}
-	r.change(svc, annotated(annFloatingSubnet, "nowhere"))
-	if _, err := r.try(svc); err == nil || !strings.Contains(err.Error(), `fits name "nowhere"`) {
-		t.Errorf("%v", err)
-	}
-}
-
 func TestKeystone(t *testing.T) {
 	r := newRig(t, func(s *setup) { s.keystone, s.server.TokenTTL = true, time.Hour })
 	svc := r.add(newService())
@@ -317,6 +156,38 @@ func TestDualStack(t *testing.T) {
 	}
 	if d := cmp.Diff(before, after); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestTooLate is what can be had only when a balancer is made.
+func TestTooLate(t *testing.T) {
+	r := newRig(t)
+	svc := r.add(newService())
+	r.ensure(svc)
+	r.change(svc, dualStack, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "127.200.9.9" })
+	r.ensure(svc)
+	r.said("SecondFamilyIgnored", "was made without an address of IPv6")
+	r.said("AddressIgnored", "spec.loadBalancerIP comes too late")
+	r.right(svc)
+
+	old := newRig(t, func(s *setup) { s.server.Version = "v2.25" })
+	svc = old.add(newService(dualStack))
+	old.ensure(svc)
+	old.said("SecondFamilyIgnored", "Octavia 2.25 has one address per balancer")
+}
+
+// TestNoBalancerAnyMore is a Service that stays when its balancer goes.
+func TestNoBalancerAnyMore(t *testing.T) {
+	r := newRig(t)
+	svc := r.add(newService())
+	r.ensure(svc)
+	r.change(svc, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
+	r.remove(svc)
+	if a := r.now(svc).Annotations; len(a) != 0 {
+		t.Errorf("annotations %v", a)
+	}
+	if left := r.balancers(); len(left) > 0 {
+		t.Errorf("left: %+v", left)
 	}
 }
 

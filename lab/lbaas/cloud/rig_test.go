@@ -26,7 +26,7 @@ import (
 
 // rig is a provider, an OpenStack for it, and a Kubernetes that has what it is given.
 type rig struct {
-	t      *testing.T
+	t      testing.TB
 	server *lbaas.Server
 	http   *httptest.Server
 	p      *provider
@@ -47,7 +47,7 @@ type setup struct {
 	on        *rig // the server of another rig
 }
 
-func newRig(t *testing.T, change ...func(*setup)) *rig {
+func newRig(t testing.TB, change ...func(*setup)) *rig {
 	t.Helper()
 	s := setup{clusterID: "c1", server: lbaas.Options{ProvisionDelay: 2 * time.Millisecond}, options: Options{
 		ClusterName: "kubernetes", Log: slog.New(slog.DiscardHandler),
@@ -112,6 +112,7 @@ func (r *rig) writes() []string {
 	return all
 }
 
+// reads is how many requests only asked, since the last look at the writes.
 func (r *rig) reads() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
