@@ -8,6 +8,7 @@
 package events
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -129,7 +130,7 @@ type LoadTick struct {
 type Histogram struct {
 	HDR string `json:"hdr"`
 
-	packed *hdrhistogram.PackedHistogram // the same, where ReadAhead has taken it apart; nil: not yet
+	packed atomic.Pointer[hdrhistogram.PackedHistogram] // the same, once somebody has taken it apart
 }
 
 // LoadEnded says that a load has stopped and no tick of it follows.
