@@ -92,6 +92,7 @@ type Info struct {
 	Nodes    int               // 0: not known, nothing but leftovers
 	Created  time.Time         // zero: not known
 	Proxiers map[string]string // node -> proxier that runs there
+	LBaaS    string            // URL of the API of its load balancers; empty: it has none
 	// Complete: everything that Up makes is there and runs. Otherwise it is being made, or left over from a crash.
 	Complete bool
 }

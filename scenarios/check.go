@@ -29,7 +29,11 @@ func (r *reader) check() {
 		r.add(o)
 	}
 	s.Objects = unwrap(objects)
+	r.world.nodes = max(s.Spec.Nodes, 1)
 	r.checkNode("spec.client.node", s.Spec.Client.Node)
+	if s.Spec.LBaaS != nil {
+		r.checkLBaaS("spec.lbaas", s.Spec.LBaaS)
+	}
 	if r.index.Has("spec.steps") && len(s.Spec.Steps) == 0 && r.index.Node("spec.steps").Kind != 0 {
 		r.checkNoSteps()
 	}
@@ -94,6 +98,10 @@ func (r *reader) checkStep(i int, s *Step) {
 	case "delete":
 		r.checkObject(path, s.Delete.Target)
 		r.world.remove(s.Delete.Ref())
+	case "node":
+		r.checkNodeStep(path, s.Node)
+	case "lb":
+		r.checkLB(path, s.LB)
 	}
 }
 
@@ -185,7 +193,7 @@ func (r *reader) checkNode(path, node string) {
 	if node == "" {
 		return
 	}
-	nodes := max(r.scenario.Spec.Nodes, 1)
+	nodes := r.world.nodes
 	if m := nodeForm.FindStringSubmatch(node); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil && n <= nodes {
 			return

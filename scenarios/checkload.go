@@ -19,6 +19,9 @@ var loadFields = map[string][]string{
 	"hold":    {"count", "reopen"},
 }
 
+// ViaVIP is the word in LoadStep.Via for the address that a Service's load balancer has.
+const ViaVIP = "vip"
+
 func (r *reader) checkLoad(path string, step int, l *LoadStep) {
 	switch state, again := r.world.loads[l.Name]; {
 	case l.Name == "":
@@ -61,6 +64,9 @@ func (r *reader) checkLoadFields(path string, l *LoadStep) {
 	}
 	if given("direct") && l.Direct && (l.Kind == "hold" || l.From == "outside") {
 		r.problem(path+".direct", "there is no direct traffic beside a load %s; leave it out", map[bool]string{true: "that holds connections", false: "from outside"}[l.Kind == "hold"])
+	}
+	if l.Via == ViaVIP && r.scenario.Spec.LBaaS == nil {
+		r.problem(path+".via", "there are no VIPs without load balancers; write spec.lbaas, for example lbaas: {topology: single}")
 	}
 	if l.From == "outside" && l.Via == "clusterIP" {
 		r.problem(path+".via", "a ClusterIP cannot be reached from outside; write nodePort, or leave it out")
@@ -116,6 +122,8 @@ func (r *reader) checkLoadTarget(path string, l *LoadStep, service *corev1.Servi
 		r.problem(path+".service", "%s is of type ExternalName, which no proxier handles", l.Service)
 	case spec.ClusterIP == corev1.ClusterIPNone:
 		r.problem(path+".service", "%s is headless (clusterIP: None), which no proxier handles", l.Service)
+	case l.Via == ViaVIP && spec.Type != corev1.ServiceTypeLoadBalancer:
+		r.problem(path+".service", "%s has no VIP, by which this load comes; write type: LoadBalancer into the Service", l.Service)
 	case l.Via == "nodePort" && spec.Type != corev1.ServiceTypeNodePort && spec.Type != corev1.ServiceTypeLoadBalancer:
 		r.problem(path+".service", "%s has no NodePort, by which this load comes; write type: NodePort into the Service", l.Service)
 	}

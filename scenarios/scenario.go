@@ -43,6 +43,7 @@ type Spec struct {
 	Nodes      int        `json:"nodes,omitempty" jsonschema:"default=2,minimum=1,maximum=32" jsonschema_description:"Nodes of the lab. They are called node1, node2 and so on."`
 	Manifests  string     `json:"manifests,omitempty" jsonschema_description:"Plain Kubernetes objects that exist before the first step: YAML text, or the path of a file or a directory of .yaml files, relative to this file."`
 	Background Background `json:"background,omitempty" jsonschema_description:"Dummy Services that make the rule tables as large as a real cluster's."`
+	LBaaS      *LBaaS     `json:"lbaas,omitempty" jsonschema_description:"Load balancers for Services of type LoadBalancer. Default: none. Write {} for one instance with nothing special."`
 	Client     Client     `json:"client,omitempty" jsonschema_description:"The pod that traffic comes from."`
 	Steps      []Step     `json:"steps" jsonschema:"required" jsonschema_description:"What happens, one after the other."`
 	Expect     []string   `json:"expect,omitempty" jsonschema_description:"What must hold in the end, for example load.web.errors == 0 or programming.p99 < 1s. An expectation without samples fails."`

@@ -3,8 +3,11 @@ package scenarios
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 
 	"github.com/invopop/jsonschema"
+
+	"proxylab/lab/lbaas/faults"
 )
 
 // Schema is the JSON schema of a scenario file, for editors. It is made from the same types and tags that the decoder
@@ -14,6 +17,7 @@ func Schema() []byte {
 		RequiredFromJSONSchemaTags: true,
 		ExpandedStruct:             true,
 		DoNotReference:             true,
+		Mapper:                     textForms,
 	}
 	schema := reflector.Reflect(&Scenario{})
 	schema.ID = "urn:proxylab:scenario:v1alpha1"
@@ -28,6 +32,17 @@ func Schema() []byte {
 	return out.Bytes()
 }
 
+// textForms describes types of the lab that read themselves from text.
+func textForms(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[faults.Duration]():
+		return Duration(0).JSONSchema()
+	case reflect.TypeFor[faults.Span]():
+		return &jsonschema.Schema{Type: "string", Pattern: `^(forever|([0-9.]+(ns|us|µs|ms|s|m|h))+)$`, Examples: []any{"5s", "forever"}}
+	}
+	return nil
+}
+
 // OneOf has the decoder insist on a single key.
 func (Step) OneOf() []string { return stepKinds }
 
@@ -39,7 +54,7 @@ func (Target) OneOf() []string {
 	return []string{"service", "deployment", "pod", "endpointSlice", "endpoints", "namespace"}
 }
 
-var stepKinds = []string{"load", "wait", "scale", "patch", "churn", "swap", "stop", "apply", "delete"}
+var stepKinds = []string{"load", "wait", "scale", "patch", "churn", "swap", "stop", "apply", "delete", "node", "lb"}
 
 var one = uint64(1)
 
@@ -47,6 +62,12 @@ var one = uint64(1)
 func (Step) JSONSchemaExtend(s *jsonschema.Schema) {
 	s.MinProperties, s.MaxProperties = &one, &one
 }
+
+// JSONSchemaExtend says that the step has exactly one key.
+func (LBStep) JSONSchemaExtend(s *jsonschema.Schema) { s.MinProperties, s.MaxProperties = &one, &one }
+
+// JSONSchemaExtend says that the step has exactly one key.
+func (NodeStep) JSONSchemaExtend(s *jsonschema.Schema) { s.MinProperties, s.MaxProperties = &one, &one }
 
 // JSONSchemaExtend says that exactly one object is named.
 func (PatchStep) JSONSchemaExtend(s *jsonschema.Schema) { oneTarget(s) }

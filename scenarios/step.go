@@ -18,6 +18,8 @@ type Step struct {
 	Stop   Names       `json:"stop,omitempty" jsonschema_description:"Stop a load, or each of a list of loads."`
 	Apply  *ApplyStep  `json:"apply,omitempty" jsonschema_description:"Create or change objects: YAML text, or the path of a file or a directory, relative to this file."`
 	Delete *DeleteStep `json:"delete,omitempty" jsonschema_description:"Delete an object."`
+	Node   *NodeStep   `json:"node,omitempty" jsonschema_description:"Add, cordon, kill or delete a node."`
+	LB     *LBStep     `json:"lb,omitempty" jsonschema_description:"Do something to load balancers, or wait for them."`
 }
 
 // LoadStep starts traffic to a Service.
@@ -31,7 +33,7 @@ type LoadStep struct {
 	Count       int      `json:"count,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"hold: connections kept open (default 10). stream: streams at once (default 1). http and udp with keepalive: clients (default 1)."`
 	Reopen      bool     `json:"reopen,omitempty" jsonschema:"default=true" jsonschema_description:"hold: open another connection for each that breaks."`
 	From        string   `json:"from,omitempty" jsonschema:"default=pod,enum=pod,enum=outside" jsonschema_description:"pod: the client pod. outside: a client beside the nodes, which reaches the NodePort of node1."`
-	Via         string   `json:"via,omitempty" jsonschema:"enum=clusterIP,enum=nodePort" jsonschema_description:"Which address of the Service is used. Default: clusterIP from a pod, nodePort from outside."`
+	Via         string   `json:"via,omitempty" jsonschema:"enum=clusterIP,enum=nodePort,enum=vip" jsonschema_description:"Which address of the Service is used; vip is the one that its load balancer has (spec.lbaas). Default: clusterIP from a pod, nodePort from outside."`
 	Node        string   `json:"node,omitempty" jsonschema_description:"Node that it is sent from, by a client pod of its own there; from outside: whose NodePort is used. Default: where the client pod is, and node1."`
 	Family      string   `json:"family,omitempty" jsonschema:"default=ipv4,enum=ipv4,enum=ipv6" jsonschema_description:"IP family."`
 	Direct      bool     `json:"direct,omitempty" jsonschema:"default=true" jsonschema_description:"Send the same traffic at a tenth of the rate straight to a pod beside it, to tell what the proxying costs. Not with hold or from outside."`
@@ -179,6 +181,10 @@ func (s Step) Kind() string {
 		return "apply"
 	case s.Delete != nil:
 		return "delete"
+	case s.Node != nil:
+		return "node"
+	case s.LB != nil:
+		return "lb"
 	}
 	return ""
 }
@@ -204,6 +210,10 @@ func (s Step) String() string {
 		return "apply " + describeObjects(s.Apply.Objects)
 	case "delete":
 		return "delete " + s.Delete.Target.String()
+	case "node":
+		return s.Node.String()
+	case "lb":
+		return s.LB.String()
 	}
 	return "nothing"
 }

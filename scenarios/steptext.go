@@ -35,6 +35,9 @@ func (l LoadStep) String() string {
 	} else if l.Via == "nodePort" {
 		b.WriteString(" by NodePort")
 	}
+	if l.Via == ViaVIP {
+		b.WriteString(" through the VIP")
+	}
 	if l.Node != "" && l.From == "outside" {
 		fmt.Fprintf(&b, " by way of %s", l.Node)
 	} else if l.Node != "" {

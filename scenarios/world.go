@@ -15,7 +15,10 @@ type world struct {
 	objects    map[string]*object // by key; nil: it exists, but is not known any closer
 	namespaces map[string]bool    // those that the scenario puts objects into
 	loads      map[string]loadState
-	unsure     bool // manifests could not be read, so there may be more
+	nodes      int
+	dead       map[string]bool // nodes that were killed
+	faults     map[string]bool // names of faults that were put on
+	unsure     bool            // manifests could not be read, so there may be more
 }
 
 // loadState says what has become of a load.
@@ -25,7 +28,8 @@ type loadState struct {
 }
 
 func newWorld() *world {
-	w := &world{objects: map[string]*object{}, namespaces: map[string]bool{"default": true}, loads: map[string]loadState{}}
+	w := &world{objects: map[string]*object{}, namespaces: map[string]bool{"default": true}, loads: map[string]loadState{},
+		dead: map[string]bool{}, faults: map[string]bool{}}
 	w.objects[key("Service", "default", "kubernetes")] = nil // every cluster has it
 	return w
 }

@@ -44,6 +44,14 @@ type Event struct {
 	Swap           *Swap           `json:"swap,omitempty"`
 	Rules          *Rules          `json:"rules,omitempty"`
 	Note           *Note           `json:"note,omitempty"`
+	LBCall         *LBCall         `json:"lbCall,omitempty"`
+	LBState        *LBState        `json:"lbState,omitempty"`
+	LBPublished    *LBPublished    `json:"lbPublished,omitempty"`
+	LBFailover     *LBFailover     `json:"lbFailover,omitempty"`
+	LBFault        *LBFault        `json:"lbFault,omitempty"`
+	LBTraffic      *LBTraffic      `json:"lbTraffic,omitempty"`
+	PartUsage      *PartUsage      `json:"partUsage,omitempty"`
+	NodeChange     *NodeChange     `json:"nodeChange,omitempty"`
 }
 
 // RunStarted opens a log.

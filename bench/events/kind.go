@@ -39,5 +39,27 @@ func (e Event) Kind() string {
 	case e.Note != nil:
 		return "note"
 	}
+	return e.lbaasKind()
+}
+
+func (e Event) lbaasKind() string {
+	switch {
+	case e.LBCall != nil:
+		return "lbCall"
+	case e.LBState != nil:
+		return "lbState"
+	case e.LBPublished != nil:
+		return "lbPublished"
+	case e.LBFailover != nil:
+		return "lbFailover"
+	case e.LBFault != nil:
+		return "lbFault"
+	case e.LBTraffic != nil:
+		return "lbTraffic"
+	case e.PartUsage != nil:
+		return "partUsage"
+	case e.NodeChange != nil:
+		return "nodeChange"
+	}
 	return ""
 }

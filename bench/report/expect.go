@@ -49,6 +49,9 @@ var expression = regexp.MustCompile(`^\s*([^\s=!<>]+)\s*([=!<>~]+)\s*(.*?)\s*$`)
 //	sync.count | full | partial | failures | cpu | cpu_per_sync | seconds.p50 | seconds.p99 | seconds.max
 //	swap.seconds (the longest) | broken | failed (of all swaps together)
 //	usage.cpu | max_rss | softirq
+//	lb.publish.p50 | p99 | max | samples, the same of lb.publish.address and lb.provisioning, lb.publish.unobserved
+//	lb.api.calls | writes | member_writes | errors | seconds.p50 | seconds.p99 | seconds.max
+//	lb.members.changes | down, lb.failover.count | max | flows_lost | flows_kept
 //
 // Values have the unit that fits: 50ms, 3%, 64MiB, 200/s, 100MB/s, or none for what is counted. An error names every
 // mistake of the line and what is accepted instead.

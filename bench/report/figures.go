@@ -24,6 +24,7 @@ var (
 		"programming.added.p50", "programming.added.p99", "programming.removed.p50", "programming.removed.p99",
 		"sync.seconds.p50", "sync.seconds.p99", "sync.cpu_per_sync", "usage.cpu", "usage.max_rss",
 		"swap.seconds", "swap.broken", "swap.failed",
+		"lb.publish.p50", "lb.publish.p99", "lb.api.calls", "lb.api.member_writes", "lb.failover.max", "lb.failover.flows_lost",
 	}
 	higherIsBetter = map[string]bool{"rate": true, "throughput": true}
 )

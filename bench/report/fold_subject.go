@@ -21,6 +21,7 @@ type subject struct {
 	softirq        *float64
 	programming    programming
 	swaps          []Swap
+	lbaas          lbaas
 	guests         []string // other proxiers that ran for a while, after a swap
 }
 
@@ -68,6 +69,8 @@ func (s *subject) add(e events.Event) {
 		s.programming.add(e.Programming)
 	case e.Swap != nil:
 		s.swaps = append(s.swaps, swapOf(e.Swap))
+	default:
+		s.lbaas.add(e)
 	}
 }
 
@@ -108,7 +111,7 @@ func (s *subject) result() *Subject {
 		Loads: map[string]*Load{},
 		Sync:  s.syncs.result(), ProgrammingSeconds: s.programming.result(),
 		Swap: slices.Clone(s.swaps), ProxierUsage: s.usage.result(),
-		SoftirqSeconds: s.softirq,
+		SoftirqSeconds: s.softirq, LBaaS: s.lbaas.result(),
 	}
 	for name, l := range s.loads {
 		r.Loads[name] = l.measured()

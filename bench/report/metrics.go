@@ -108,6 +108,7 @@ func subjectMetrics() []metric[*Subject] {
 	}})
 	m = append(m, syncMetrics()...)
 	m = append(m, swapMetrics()...)
+	m = append(m, lbaasMetrics()...)
 	return append(m,
 		metric[*Subject]{"usage.cpu", duration, func(s *Subject) (*float64, string) {
 			return maybe(s.ProxierUsage, func(u *Usage) *float64 { return &u.CPUSeconds }), "its processor time was not read"

@@ -114,6 +114,10 @@ func (p *progress) ofSubject(e events.Event) {
 		p.line("%ssync on %s failed: %s", who, e.Sync.Node, oneLine(e.Sync.Error))
 	case e.Swap != nil:
 		p.swapped(who, e.Swap)
+	default:
+		if text := lbaasLine(e); text != "" {
+			p.line("%s%s", who, text)
+		}
 	}
 	if e.Time.Sub(p.since) >= progressEvery {
 		p.loadsLine(who)

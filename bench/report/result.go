@@ -61,6 +61,7 @@ type Subject struct {
 	ProxierUsage       *Usage           `json:"proxierUsage,omitempty"`
 	SoftirqSeconds     *float64         `json:"softirqSeconds,omitempty"` // the kernel's network time on the whole machine
 	FirstPacketSeconds *FirstPacket     `json:"firstPacketSeconds,omitempty"`
+	LBaaS              *LBaaS           `json:"lbaas,omitempty"`
 }
 
 // Step is how a step of the scenario went.
@@ -140,7 +141,7 @@ type Programming struct {
 	Removed           *ProgrammingSamples `json:"removed,omitempty"`
 }
 
-// ProgrammingSamples is a distribution of programming latencies, in seconds.
+// ProgrammingSamples is a distribution of latencies, in seconds.
 type ProgrammingSamples struct {
 	Samples int     `json:"samples"`
 	P50     float64 `json:"p50"`

@@ -22,6 +22,7 @@ func allRows(cols []*column, expectations []Verdict) []row {
 	for i := range mostSwaps(cols) {
 		add(swapTitle(cols, i), swapRows(cols, i))
 	}
+	add("Load balancers", lbaasRows(cols))
 	add("Expectations", verdicts(cols, expectations))
 	return rows
 }

@@ -29,7 +29,15 @@ func newLs() *cobra.Command {
 			for _, l := range all {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, l.Kind, nodeCount(l), proxiersOf(l), age(l), state(l))
 			}
-			return w.Flush()
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			for _, l := range all {
+				if l.LBaaS != "" {
+					fmt.Fprintf(cmd.OutOrStdout(), "load balancers of %s: %s\n", l.Name, l.LBaaS)
+				}
+			}
+			return nil
 		},
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"proxylab/lab/controlplane"
 	"proxylab/lab/kernel"
 	"proxylab/lab/kind"
+	"proxylab/lab/lbaas/cloud"
+	"proxylab/lab/lbaas/plane"
 	"proxylab/lab/netns"
 )
 
@@ -73,7 +75,7 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
 		newDoctor(), newUp(), newLs(), newDown(), newKubeconfig(), newSwap(), newExec(), newRules(),
-		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newCompare(), newServe(), newConformance(), newManifests(),
+		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newCompare(), newServe(), newConformance(), newManifests(), newLBaaS(),
 		newProxier(), newKubeProxyReports(), newLoad(), newProbe(), newDial(),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
@@ -81,7 +83,9 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 		})
 	root.AddCommand(controlplane.Commands()...)
 	root.AddCommand(netns.Commands()...)
+	root.AddCommand(cloud.Commands()...)
 	root.AddCommand(kind.Commands()...)
 	root.AddCommand(kernel.Commands()...)
+	root.AddCommand(plane.Commands()...)
 	return root
 }

@@ -15,6 +15,7 @@ func newUp() *cobra.Command {
 		name, proxier string
 		nodes         int
 		flags         proxierFlags
+		balancers     balancerFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -27,7 +28,8 @@ stays when the lab goes. The lab stays until "proxylab down". Called again, it c
   kubectl --kubeconfig "$(proxylab kubeconfig)" get nodes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := what.settle(cmd, ""); err != nil {
+			err := what.settle(cmd, "")
+			if err != nil {
 				return err
 			}
 			if nodes < 1 || nodes > labs.MaxNodes(what.kind) {
@@ -46,6 +48,9 @@ stays when the lab goes. The lab stays until "proxylab down". Called again, it c
 				nodes = 0 // as many as it has
 			}
 			options := what.options(name, nodes)
+			if options.LBaaS, err = balancers.spec(cmd, what.kind, name); err != nil {
+				return err
+			}
 			if proxier != "none" {
 				spec, err := flags.spec(cmd.Context(), what.kind, proxier)
 				if err != nil {
@@ -73,6 +78,7 @@ stays when the lab goes. The lab stays until "proxylab down". Called again, it c
 	cmd.Flags().IntVar(&nodes, "nodes", 2, "number of nodes")
 	cmd.Flags().StringVar(&proxier, "proxier", "iptables", `proxier to run on every node, or "none"`)
 	flags.register(cmd)
+	balancers.register(cmd)
 	return cmd
 }
 
@@ -85,6 +91,9 @@ func describe(cmd *cobra.Command, l lab.Lab) error {
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "lab %s is up: %d nodes\n", l.Name(), len(nodes))
 	fmt.Fprintf(out, "  kubectl --kubeconfig %s get nodes\n", l.Kubeconfig())
+	if err := describeBalancers(cmd, l); err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "  proxylab down %s\n", l.Name())
 	return nil
 }

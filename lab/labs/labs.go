@@ -32,6 +32,7 @@ type Options struct {
 	Nodes      int // 0: as the kind of lab has by default, or as many as there are
 	Background controlplane.Background
 	Proxier    *lab.ProxierSpec // nil: none
+	LBaaS      *lab.LBaaSSpec   // load balancers; nil: none
 	Log        *slog.Logger
 
 	Image      string // of the nodes
@@ -46,6 +47,9 @@ func (o Options) Validate() error {
 	}
 	if o.Kind != kind.Kind && (o.Image != "" || o.ConfigFile != "") {
 		errs = append(errs, errors.New("an image of nodes and a kind configuration are for labs of kind \"kind\""))
+	}
+	if o.Kind != netns.Kind && o.LBaaS != nil {
+		errs = append(errs, fmt.Errorf("load balancers are for labs of kind %q", netns.Kind))
 	}
 	if o.Nodes < 0 || o.Nodes > MaxNodes(o.Kind) {
 		errs = append(errs, fmt.Errorf("%d nodes: accepted are 1 to %d", o.Nodes, MaxNodes(o.Kind)))
@@ -74,7 +78,7 @@ func New(o Options) (lab.Lab, error) {
 		return kind.New(kind.Options{Name: o.Name, Nodes: o.Nodes, Image: o.Image, ConfigFile: o.ConfigFile,
 			Proxier: o.Proxier, Fill: fill(o.Background), Log: o.Log})
 	}
-	return netns.New(netns.Options{Name: o.Name, Nodes: o.Nodes, Background: o.Background, Proxier: o.Proxier, Log: o.Log})
+	return netns.New(netns.Options{Name: o.Name, Nodes: o.Nodes, Background: o.Background, Proxier: o.Proxier, LBaaS: o.LBaaS, Log: o.Log})
 }
 
 // fill puts the background into a cluster through its API; nil where there is none.

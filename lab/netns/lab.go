@@ -33,6 +33,7 @@ type Options struct {
 	Background controlplane.Background // dummy Services that are there from the start
 	CacheDir   string                  // for populated control plane data; empty: the user's cache directory
 	Proxier    *lab.ProxierSpec        // what Up starts on each node that has none; nil: nothing
+	LBaaS      *lab.LBaaSSpec          // load balancers for Services of type LoadBalancer; nil: none
 	Log        *slog.Logger            // progress; nil: slog.Default()
 }
 
@@ -79,7 +80,11 @@ func Open(name string) (*Lab, error) {
 	if isOther(name) {
 		return nil, fmt.Errorf("lab %s is of kind %s, not %s: %w", name, s.Kind, Kind, fs.ErrNotExist)
 	}
-	return New(Options{Name: name, Nodes: s.Nodes, Background: s.Background, Proxier: s.Proxier})
+	o := Options{Name: name, Nodes: s.Nodes, Background: s.Background, Proxier: s.Proxier}
+	if s.LBaaS != nil {
+		o.LBaaS = &s.LBaaS.LBaaSSpec
+	}
+	return New(o)
 }
 
 // Name returns the lab's name.

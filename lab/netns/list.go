@@ -51,6 +51,10 @@ func describe(ctx context.Context, name string) (*Info, error) {
 	for _, p := range running {
 		parts[p.Part] = true
 	}
+	if s.LBaaS != nil {
+		info.LBaaS = s.LBaaS.url()
+		info.Complete = info.Complete && parts[lbaasPart] && parts[cloudPart]
+	}
 	for _, part := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", agentPart} {
 		info.Complete = info.Complete && parts[part]
 	}

@@ -22,6 +22,7 @@ type state struct {
 	Created    time.Time               `json:"created"`
 	Background controlplane.Background `json:"background"`
 	Proxier    *lab.ProxierSpec        `json:"proxier,omitempty"`
+	LBaaS      *balancerState          `json:"lbaas,omitempty"`
 	Complete   bool                    `json:"complete"` // Up came to its end
 }
 

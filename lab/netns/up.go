@@ -8,9 +8,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -19,6 +21,7 @@ import (
 	"proxylab/lab"
 	"proxylab/lab/controlplane"
 	"proxylab/lab/labdir"
+	"proxylab/lab/netns/agent"
 	"proxylab/lab/netns/fabric"
 	"proxylab/lab/procs"
 	"proxylab/lab/proxierproc"
@@ -56,11 +59,14 @@ func (l *Lab) Up(ctx context.Context) error {
 		action{"remember what was asked for", m.remember},
 		action{"fabric", func(context.Context) error { return fabric.EnsureFabric(l.Name()) }},
 		together(
-			action{"nodes' network", m.network},
+			action{"nodes' network", m.networks},
 			action{"control plane", m.controlPlane}),
 		action{"node agent", m.startAgent},
-		action{"nodes ready", m.awaitNodes},
-		action{"proxiers", m.proxiers},
+		together(
+			action{"load balancers", m.loadBalancers},
+			action{"nodes and proxiers", func(ctx context.Context) error {
+				return l.perform(ctx, action{"nodes ready", m.awaitNodes}, action{"proxiers", m.proxiers})
+			}}),
 		action{"mark as complete", m.complete},
 	); err != nil {
 		return fmt.Errorf("lab %s: %w", l.Name(), err)
@@ -123,12 +129,44 @@ func (m *making) remember(context.Context) error {
 	if m.opts.Proxier != nil {
 		s.Proxier = m.opts.Proxier
 	}
+	if err := s.balanced(m.opts.LBaaS); err != nil {
+		return err
+	}
 	s.Complete = false
 	m.state = s
 	return s.save()
 }
 
+// balanced takes on the load balancers that are asked for. A lab that has none can get some; others than it has, it cannot.
+func (s *state) balanced(asked *lab.LBaaSSpec) error {
+	switch {
+	case asked == nil:
+	case s.LBaaS == nil:
+		s.LBaaS = &balancerState{LBaaSSpec: *asked}
+	case !reflect.DeepEqual(s.LBaaS.LBaaSSpec, *asked):
+		return fmt.Errorf("it has load balancers %+v, asked for were %+v: take it down first", s.LBaaS.LBaaSSpec, *asked)
+	}
+	return nil
+}
+
 func (m *making) plan() fabric.Plan { return fabric.Plan{Lab: m.state.Name, Count: m.state.Nodes} }
+
+// networks are those of the nodes, of which none is cut off any more, and of the load balancers.
+func (m *making) networks(ctx context.Context) error {
+	if err := m.network(ctx); err != nil {
+		return err
+	}
+	var now agent.Nodes
+	if err := readJSON(m.nodesFile(), &now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, n := range now.Dead {
+		if err := fabric.SetLink(m.Name(), n, true); err != nil {
+			return err
+		}
+	}
+	return m.balancerNetwork(ctx)
+}
 
 func (m *making) network(context.Context) error {
 	for _, n := range m.plan().Nodes() {
@@ -163,12 +201,19 @@ func (m *making) controlPlane(ctx context.Context) error {
 
 // startAgent starts the node agent, in this process's own network: the API is on the loopback there.
 func (m *making) startAgent(context.Context) error {
-	running, err := procs.Root(m.Name(), agentPart)
-	if err != nil || running != nil {
+	if err := labdir.WriteJSON(m.nodesFile(), agent.Nodes{Count: m.state.Nodes}); err != nil {
 		return err
 	}
+	running, err := procs.Root(m.Name(), agentPart)
+	if err != nil {
+		return err
+	}
+	if running != nil {
+		return unix.Kill(running.PID, unix.SIGHUP)
+	}
 	log := m.agentLog()
-	cmd, closeLog, err := m.command(log, "agent", "--lab", m.Name(), "--nodes", fmt.Sprint(m.state.Nodes), "--kubeconfig", m.kubeconfig("agent"))
+	cmd, closeLog, err := m.command(log, "agent", "--lab", m.Name(), "--nodes", fmt.Sprint(m.state.Nodes),
+		"--nodes-file", m.nodesFile(), "--kubeconfig", m.kubeconfig("agent"))
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,9 @@ import (
 // Config says which nodes the agent is. Their network must be there.
 type Config struct {
 	Plan       fabric.Plan
-	Kubeconfig string // with all rights
+	Dead       []string     // nodes of the plan that have no power
+	Changes    <-chan Nodes // which nodes it is from then on; nil: they stay the same
+	Kubeconfig string       // with all rights
 	Log        *slog.Logger
 }
 
@@ -41,8 +43,7 @@ type agent struct {
 	client kubernetes.Interface
 	log    *slog.Logger
 	events record.EventRecorder
-	nodes  map[string]fabric.Node
-	pools  map[string]*pool
+	nodes  *nodeSet
 	execs  execs
 	kernel chan struct{} // holds a token for each that works in the kernel
 
@@ -64,10 +65,7 @@ func Run(ctx context.Context, cfg Config) error {
 func run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
 	a := &agent{
 		lab: cfg.Plan.Lab, client: client, log: cfg.Log, kernel: make(chan struct{}, atOnce),
-		nodes: map[string]fabric.Node{}, pools: map[string]*pool{}, workers: map[string]*worker{},
-	}
-	for _, n := range cfg.Plan.Nodes() {
-		a.nodes[n.Name], a.pools[n.Name] = n, newPool(n)
+		nodes: newNodeSet(cfg.Plan), workers: map[string]*worker{},
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
@@ -75,7 +73,7 @@ func run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
 	a.events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "proxylab-agent"})
 
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return a.keepNodes(ctx) })
+	g.Go(func() error { a.keepNodes(ctx, Nodes{cfg.Plan.Count, cfg.Dead}, cfg.Changes); return nil })
 	g.Go(func() error { return a.keepPods(ctx) })
 	return g.Wait()
 }
@@ -91,16 +89,21 @@ func connect(kubeconfig string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(cfg)
 }
 
-// keepNodes registers the nodes and then renews their leases.
-func (a *agent) keepNodes(ctx context.Context) error {
-	var g errgroup.Group
-	for _, n := range a.nodes {
-		g.Go(func() error {
-			a.keepNode(ctx, n)
-			return nil
+// keepNodes registers the nodes and then renews the leases of those that have power.
+func (a *agent) keepNodes(ctx context.Context, nodes Nodes, changes <-chan Nodes) {
+	var kept sync.WaitGroup
+	defer kept.Wait()
+	for {
+		a.nodes.set(ctx, nodes, func(ctx context.Context, n fabric.Node) {
+			kept.Go(func() { a.keepNode(ctx, n) })
 		})
+		select {
+		case nodes = <-changes:
+			a.log.Info("nodes have changed", "count", nodes.Count, "dead", nodes.Dead)
+		case <-ctx.Done():
+			return
+		}
 	}
-	return g.Wait()
 }
 
 func (a *agent) keepNode(ctx context.Context, n fabric.Node) {
@@ -176,15 +179,19 @@ func (a *agent) adopt(pods []any) {
 	wanted := map[string]bool{}
 	for _, o := range pods {
 		pod, ok := o.(*corev1.Pod)
-		if !ok || a.pools[pod.Spec.NodeName] == nil {
+		if !ok {
+			continue
+		}
+		_, pool, ours := a.nodes.get(pod.Spec.NodeName)
+		if !ours {
 			continue
 		}
 		key := pod.Namespace + "/" + pod.Name
 		path := fabric.PodPath(a.lab, pod.Namespace, pod.Name)
 		wanted[path] = true
-		a.pools[pod.Spec.NodeName].reserve(key, recorded(pod))
+		pool.reserve(key, recorded(pod))
 		if has, ok := fabric.PodAddrsAt(path); ok && len(pod.Status.PodIPs) == 0 {
-			a.pools[pod.Spec.NodeName].reserve(key, has)
+			pool.reserve(key, has)
 		}
 	}
 	paths, err := fabric.PodPaths(a.lab)
@@ -210,8 +217,7 @@ func (a *agent) pod(ctx context.Context, o any, gone bool) {
 	if !ok {
 		return
 	}
-	_, ours := a.nodes[pod.Spec.NodeName]
-	if !ours {
+	if _, _, ours := a.nodes.get(pod.Spec.NodeName); !ours {
 		return
 	}
 	key := pod.Namespace + "/" + pod.Name

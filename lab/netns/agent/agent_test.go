@@ -27,6 +27,8 @@ type bench struct {
 	*testing.T
 	plan   fabric.Plan
 	client *fake.Clientset
+	nodes  chan Nodes
+	mounts string
 	stop   func()
 }
 
@@ -34,8 +36,9 @@ func newBench(t *testing.T) *bench {
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
-	b := &bench{T: t, client: fake.NewClientset(), plan: fabric.Plan{Lab: fmt.Sprintf("agent%d", os.Getpid()), Count: 2}}
+	b := &bench{T: t, nodes: make(chan Nodes), client: fake.NewClientset(), plan: fabric.Plan{Lab: fmt.Sprintf("agent%d", os.Getpid()), Count: 2}}
 	mounts := filepath.Join(t.TempDir(), "mounts")
+	b.mounts = mounts
 	t.Cleanup(func() {
 		if err := fabric.Unmount(mounts); err != nil {
 			t.Error(err)
@@ -60,7 +63,7 @@ func (b *bench) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	log := slog.New(slog.NewTextHandler(b.Output(), nil))
-	go func() { done <- run(ctx, Config{Plan: b.plan, Log: log}, b.client) }()
+	go func() { done <- run(ctx, Config{Plan: b.plan, Changes: b.nodes, Log: log}, b.client) }()
 	b.stop = func() {
 		cancel()
 		if err := <-done; err != nil {

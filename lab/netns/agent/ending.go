@@ -61,7 +61,7 @@ func (w *worker) end(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("remove network: %w", err)
 		}
-		w.a.pools[r.node.Name].free(w.key, r.report.addrs)
+		r.pool.free(w.key, r.report.addrs)
 	}
 	w.current = nil
 	return nil

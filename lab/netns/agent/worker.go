@@ -49,6 +49,7 @@ type running struct {
 	namespace  string
 	name       string
 	node       fabric.Node
+	pool       *pool // of addresses of the node
 	report     report
 	containers []container
 	servers    map[string]*echo.Server
@@ -86,9 +87,26 @@ func (w *worker) read() *corev1.Pod {
 	return w.want
 }
 
+// nodeName is where it works, or will.
+func (w *worker) nodeName() string {
+	if w.current != nil {
+		return w.current.node.Name
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.want == nil {
+		return ""
+	}
+	return w.want.Spec.NodeName
+}
+
 func (w *worker) run(ctx context.Context) {
 	defer w.closeServers()
-	for ctx.Err() == nil {
+	for {
+		w.a.nodes.awaitPower(ctx, w.nodeName())
+		if ctx.Err() != nil {
+			return
+		}
 		pod := w.read()
 		again, err := w.step(ctx, pod)
 		if err != nil && ctx.Err() == nil {
@@ -143,9 +161,9 @@ func (w *worker) step(ctx context.Context, pod *corev1.Pod) (time.Duration, erro
 }
 
 func (w *worker) takeOn(pod *corev1.Pod) *running {
-	node := w.a.nodes[pod.Spec.NodeName]
+	node, pool, _ := w.a.nodes.get(pod.Spec.NodeName) // or nobody would have told this worker
 	r := &running{
-		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: node, servers: map[string]*echo.Server{},
+		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: node, pool: pool, servers: map[string]*echo.Server{},
 		report: report{node: node, accepted: w.now(), ready: map[string]bool{}},
 	}
 	if pod.Status.StartTime != nil { // of before this agent's own start
@@ -202,7 +220,7 @@ func (w *worker) link(ctx context.Context, pod *corev1.Pod) error {
 	if r.linked {
 		return nil
 	}
-	pool := w.a.pools[r.node.Name]
+	pool := r.pool
 	addrs := recorded(pod)
 	if !pool.reserve(w.key, addrs) {
 		var ok bool

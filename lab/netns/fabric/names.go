@@ -3,6 +3,7 @@
 //
 //	proxylab-<lab>-fabric   bridge br0, 10.10.0.1/24 and fd00:10:10::1/64
 //	proxylab-<lab>-<node>   eth0, 10.10.0.<10+i>/24; routes pods, no bridge of its own
+//	proxylab-<lab>-lb1      eth0, 10.10.0.251/24; an instance of the load balancers, whose VIPs are of 10.10.1.0/24
 //	proxylab-<lab>-pod-...  eth0, one address of each family out of the node's ranges
 //
 // The host's own namespace gets no link, address, route or rule at any moment: both ends of every veth pair are born
@@ -30,7 +31,7 @@ const (
 
 var (
 	labName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-	rest    = regexp.MustCompile(`^(fabric|node[1-9][0-9]*)$`)
+	rest    = regexp.MustCompile(`^(fabric|node[1-9][0-9]*|lb[1-9])$`)
 )
 
 // ValidName says what is wrong with a lab's name: it must be a DNS label of at most 40 characters, and none whose

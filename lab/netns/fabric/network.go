@@ -34,7 +34,7 @@ func EnsureFabric(lab string) error {
 		if err := h.LinkAdd(bridge); err != nil {
 			return fmt.Errorf("add bridge: %w", err)
 		}
-		return errors.Join(up(h, "lo"), addAddrs(h, bridge, Fabric4, Fabric6))
+		return errors.Join(loopbackUp(h), addAddrs(h, bridge, Fabric4, Fabric6))
 	})
 	return err
 }
@@ -101,7 +101,7 @@ func setUpNode(h *netlink.Handle, n Node, fabric netns.NsHandle) error {
 	if err := plug(fabric, n.Name); err != nil {
 		return err
 	}
-	if err := errors.Join(up(h, "lo"), addAddrs(h, eth0, n.Addr4, n.Addr6)); err != nil {
+	if err := errors.Join(loopbackUp(h), addAddrs(h, eth0, n.Addr4, n.Addr6)); err != nil {
 		return err
 	}
 	for _, r := range []netlink.Route{
@@ -210,13 +210,13 @@ func atNamespace(path string, f func(*netlink.Handle) error) error {
 	return nil
 }
 
-func up(h *netlink.Handle, name string) error {
-	link, err := h.LinkByName(name)
+func loopbackUp(h *netlink.Handle) error {
+	lo, err := h.LinkByName("lo")
 	if err == nil {
-		err = h.LinkSetUp(link)
+		err = h.LinkSetUp(lo)
 	}
 	if err != nil {
-		return fmt.Errorf("set %s up: %w", name, err)
+		return fmt.Errorf("set lo up: %w", err)
 	}
 	return nil
 }
@@ -271,4 +271,15 @@ func ipNet(p netip.Prefix) *net.IPNet {
 // everything is the destination of a default route of the address's family.
 func everything(a netip.Addr) *net.IPNet {
 	return &net.IPNet{IP: make(net.IP, a.BitLen()/8), Mask: net.CIDRMask(0, a.BitLen())}
+}
+
+// RemoveNode removes a node's link and its namespaces. Nothing may run there any more.
+func RemoveNode(lab, node, mountDir string) error {
+	err := atNamespace(Path(lab), func(h *netlink.Handle) error { return deleteLink(h, node) })
+	if path := MountPath(mountDir, node); isNamespace(path) {
+		if e := unix.Unmount(path, unix.MNT_DETACH); e != nil {
+			err = errors.Join(err, fmt.Errorf("unmount %s: %w", path, e))
+		}
+	}
+	return errors.Join(err, removeNamed(NodePath(lab, node)))
 }

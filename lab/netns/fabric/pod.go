@@ -100,7 +100,7 @@ func setUpPod(addrs PodAddrs) error {
 		return fmt.Errorf("eth0: %w", err)
 	}
 	// A pod and its node know each other as permanent neighbours: nobody asks for the address, so it need not wait.
-	if err := errors.Join(up(h, "lo"), h.LinkSetUp(eth0), addAddrsWith(h, unix.IFA_F_NODAD, eth0, host(addrs.V4), host(addrs.V6))); err != nil {
+	if err := errors.Join(loopbackUp(h), h.LinkSetUp(eth0), addAddrsWith(h, unix.IFA_F_NODAD, eth0, host(addrs.V4), host(addrs.V6))); err != nil {
 		return err
 	}
 	for _, gw := range []netip.Addr{gateway4, gateway6} {
@@ -161,9 +161,12 @@ func hasLink(lab string, n Node, namespace, pod string) bool {
 // RemovePod removes a pod's link and namespace. The link goes first and at once: the kernel takes its time with a
 // namespace, and the node would go on routing to it.
 func RemovePod(lab string, n Node, namespace, pod string) error {
-	unlink := atNamespace(NodePath(lab, n.Name), func(h *netlink.Handle) error {
-		return deleteLink(h, linkName(namespace, pod))
-	})
+	var unlink error
+	if node := NodePath(lab, n.Name); isNamespace(node) { // otherwise its links are gone as well
+		unlink = atNamespace(node, func(h *netlink.Handle) error {
+			return deleteLink(h, linkName(namespace, pod))
+		})
+	}
 	return errors.Join(unlink, removeNamed(PodPath(lab, namespace, pod)))
 }
 

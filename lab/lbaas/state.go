@@ -1,0 +1,78 @@
+package lbaas
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// stateFile keeps the parts of the state in one file, so that a cloud is one thing to copy, to keep and to throw away.
+type stateFile struct {
+	path string
+
+	mu    sync.Mutex
+	parts map[string]json.RawMessage
+}
+
+// openState reads a state file, if there is one.
+func openState(path string) (*stateFile, error) {
+	f := &stateFile{path: path, parts: map[string]json.RawMessage{}}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the state: %w", err)
+	}
+	if err := json.Unmarshal(text, &f.parts); err != nil {
+		return nil, fmt.Errorf("%s is no state of this program: %w", path, err)
+	}
+	return f, nil
+}
+
+// part is one of the parts.
+func (f *stateFile) part(name string) statePart { return statePart{f, name} }
+
+type statePart struct {
+	file *stateFile
+	name string
+}
+
+// Load gives what Save has kept last.
+func (p statePart) Load() ([]byte, error) {
+	p.file.mu.Lock()
+	defer p.file.mu.Unlock()
+	return p.file.parts[p.name], nil
+}
+
+// Save replaces it, and the file. It survives the end of this process at any moment, not that of the machine.
+func (p statePart) Save(text []byte) error {
+	p.file.mu.Lock()
+	defer p.file.mu.Unlock()
+	p.file.parts[p.name] = slices.Clone(text)
+	return p.file.write()
+}
+
+func (f *stateFile) write() error {
+	text, err := json.Marshal(f.parts)
+	if err != nil {
+		return fmt.Errorf("write the state: %w", err)
+	}
+	t, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+"-*") // for its owner alone: it holds a secret
+	if err != nil {
+		return fmt.Errorf("write the state: %w", err)
+	}
+	_, err = t.Write(text)
+	if err = errors.Join(err, t.Close()); err == nil {
+		err = os.Rename(t.Name(), f.path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the state: %w", errors.Join(err, os.Remove(t.Name())))
+	}
+	return nil
+}
