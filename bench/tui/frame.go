@@ -278,4 +278,7 @@ func clockText(seconds float64) string {
 	return fmt.Sprintf("%02d:%02d", n/60, n%60)
 }
 
+// clock is a moment of the run, from its begin.
+func (v *view) clock(at time.Time) string { return clockText(at.Sub(v.state.Began).Seconds()) }
+
 func seconds(v float64) string { return units.Seconds(v) }

@@ -30,6 +30,7 @@ type Subject struct {
 	Failed       int
 	CPU, Memory  *gauge // share of a core, and bytes, of the proxier on all nodes
 	Programming  []Programming
+	Balancers    Balancers
 	plan         []string  // the scenario's steps
 	origin       time.Time // where its charts begin: at its first step
 }
@@ -162,6 +163,8 @@ func (s *Subject) add(e events.Event) {
 		s.use(e)
 	case e.Programming != nil:
 		s.Programming = append(s.Programming, Programming{e.Time, e.Programming})
+	default:
+		s.Balancers.add(e)
 	}
 }
 
