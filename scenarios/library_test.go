@@ -43,7 +43,7 @@ func TestLibrary(t *testing.T) {
 			}
 		}
 	}
-	if got, want := strings.Join(found, " "), "affinity churn live-swap quickstart rollout scale-out udp-flows"; got != want {
+	if got, want := strings.Join(found, " "), "affinity churn lb-failover lb-local-policy lb-many lb-node-churn lb-publish live-swap quickstart rollout scale-out udp-flows"; got != want {
 		t.Errorf("built in are %s, want %s", got, want)
 	}
 	if _, err := Show("qickstart"); err == nil || !strings.Contains(err.Error(), "did you mean quickstart?") {

@@ -103,7 +103,7 @@ func TestWrongPaths(t *testing.T) {
 		"dir":          "dir: is a directory; name a file in it",
 		"nowhere.yaml": "nowhere.yaml: there is no such file",
 		"quikstart":    "quikstart: there is neither a built-in scenario nor a file of this name; did you mean quickstart?",
-		"":             ": there is neither a built-in scenario nor a file of this name; known here: affinity, churn, live-swap, quickstart, rollout, scale-out, udp-flows",
+		"":             ": there is neither a built-in scenario nor a file of this name; known here: affinity, churn, lb-failover, lb-local-policy, lb-many, lb-node-churn, lb-publish, live-swap, quickstart, rollout, scale-out, udp-flows",
 		"/dev/zero":    "/dev/zero: is larger than 1024 KiB; that is no scenario or manifest",
 	} {
 		if got := strings.TrimSpace(loadWrong(t, path)); got != want {

@@ -2,8 +2,8 @@ package events
 
 // LBCall is one request that the LBaaS API answered.
 type LBCall struct {
-	// Operation is what was asked for, in Octavia's nouns: "loadbalancers.create", "members.batch", "pools.list",
-	// "loadbalancers.show", "listeners.update", "ports.delete", "tokens.create".
+	// Operation is what was asked for, in Octavia's nouns: "loadbalancer.create", "member.batch_update", "pool.list",
+	// "loadbalancer.show", "listener.update", "port.delete", "token.create".
 	Operation string  `json:"operation"`
 	Write     bool    `json:"write,omitempty"`  // it is not a GET or HEAD
 	Code      int     `json:"code"`             // status; 0: the connection was dropped before an answer
@@ -15,7 +15,7 @@ type LBCall struct {
 
 // LBState is the change of a status of something that the LBaaS keeps.
 type LBState struct {
-	Kind     string `json:"kind"`               // "loadbalancer", "listener", "pool", "member", "healthmonitor", "l7policy", "l7rule"
+	Kind     string `json:"kind"`               // "loadbalancer", "listener", "pool", "member", "healthmonitor", "l7policy", "rule"
 	ID       string `json:"id"`                 //
 	Name     string `json:"name,omitempty"`     //
 	Balancer string `json:"balancer,omitempty"` // ID of the load balancer that it belongs to; of itself for one
@@ -56,7 +56,7 @@ type LBFailover struct {
 type LBFault struct {
 	Name string `json:"name"`
 	What string `json:"what"` // "on", "off", "struck", "done" (of what happens once: an edit, a delete, a kill)
-	Text string `json:"text"` // in words: "members.batch answered 503, the 2nd time"
+	Text string `json:"text"` // in words: "member.batch_update answered 503"
 }
 
 // LBTraffic is what went through a listener since its instance began. Only what changed is logged.
@@ -71,8 +71,8 @@ type LBTraffic struct {
 	RequestErrors     int64  `json:"requestErrors,omitempty"`
 }
 
-// PartUsage is the cost so far of one of a lab's own parts (CPU counted from the start of that process): it is charged to no
-// proxier.
+// PartUsage is the cost so far of one of a lab's own parts, without its children (CPU counted from the start of that process,
+// or of the subject if that was later): it is charged to no proxier.
 type PartUsage struct {
 	Part        string  `json:"part"` // "lbaas", "lbaas-instance/lb1", "cloud-controller-manager"
 	PID         int     `json:"pid"`

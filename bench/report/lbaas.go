@@ -117,7 +117,7 @@ func (l *lbaas) call(c *events.LBCall) {
 	l.api.Calls++
 	if c.Write {
 		l.api.Writes++
-		if strings.HasPrefix(c.Operation, "members.") {
+		if strings.HasPrefix(c.Operation, "member.") {
 			l.api.MemberWrites++
 		}
 	}

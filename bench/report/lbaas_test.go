@@ -14,10 +14,10 @@ func lbaasLog() []events.Event {
 	at, lost := 1.5, 2
 	list := []events.Event{
 		{SubjectStarted: &events.SubjectStarted{}},
-		{LBCall: &events.LBCall{Operation: "loadbalancers.create", Write: true, Code: 201, Seconds: 0.1}},
-		{LBCall: &events.LBCall{Operation: "loadbalancers.show", Code: 200, Seconds: 0.01}},
-		{LBCall: &events.LBCall{Operation: "members.batch", Write: true, Code: 409, Seconds: 0.02}},
-		{LBCall: &events.LBCall{Operation: "members.batch", Write: true, Seconds: 0.03}},
+		{LBCall: &events.LBCall{Operation: "loadbalancer.create", Write: true, Code: 201, Seconds: 0.1}},
+		{LBCall: &events.LBCall{Operation: "loadbalancer.show", Code: 200, Seconds: 0.01}},
+		{LBCall: &events.LBCall{Operation: "member.batch_update", Write: true, Code: 409, Seconds: 0.02}},
+		{LBCall: &events.LBCall{Operation: "member.batch_update", Write: true, Seconds: 0.03}},
 		{LBState: &events.LBState{Kind: "loadbalancer", ID: "1", Status: "provisioning", To: "PENDING_CREATE"}},
 		{LBState: &events.LBState{Kind: "loadbalancer", ID: "1", Status: "provisioning", From: "PENDING_CREATE", To: "ACTIVE", Seconds: 2}},
 		{LBState: &events.LBState{Kind: "member", ID: "m", Status: "operating", To: "NO_MONITOR"}},
@@ -27,7 +27,7 @@ func lbaasLog() []events.Event {
 		{LBPublished: &events.LBPublished{Service: "default/a", Address: "10.10.0.128:80", Created: true, AddressSeconds: &at, Seconds: 2}},
 		{LBPublished: &events.LBPublished{Service: "default/b", Created: true, Seconds: 30, Error: "no answer"}},
 		{LBFailover: &events.LBFailover{From: "lb1", To: "lb2", Seconds: 0.4, FlowsLost: &lost, FlowsKept: new(int)}},
-		{LBFault: &events.LBFault{Name: "busy", What: "on", Text: "members.batch is answered 409"}},
+		{LBFault: &events.LBFault{Name: "busy", What: "on", Text: "member.batch_update is answered 409"}},
 		{LBFault: &events.LBFault{Name: "busy", What: "struck"}},
 		{PartUsage: &events.PartUsage{Part: "lbaas", PID: 1, CPUSeconds: 1, MaxRSSBytes: 1 << 20}},
 		{PartUsage: &events.PartUsage{Part: "lbaas", PID: 2, CPUSeconds: 0.5, MaxRSSBytes: 2 << 20}},
@@ -86,9 +86,9 @@ func TestEachMetricOfLoadBalancersIsTried(t *testing.T) {
 
 func TestLBaaSInTheResult(t *testing.T) {
 	l := Fold(slices.Values(lbaasLog())).Subjects[0].LBaaS
-	op := l.API.Operations["members.batch"]
+	op := l.API.Operations["member.batch_update"]
 	if op == nil || op.Calls != 2 || op.Codes[409] != 1 || op.Codes[0] != 1 {
-		t.Errorf("members.batch: %+v", op)
+		t.Errorf("member.batch_update: %+v", op)
 	}
 	if l.FaultsStruck["busy"] != 1 {
 		t.Errorf("faults: %v", l.FaultsStruck)

@@ -33,6 +33,20 @@ func Tree(pid int) (Sample, error) {
 	return s, err
 }
 
+// Process reads what a process costs by itself, without its children. Where it does not exist, the error is ErrGone.
+func Process(pid int) (Sample, error) {
+	fs := procfs("/proc")
+	p, err := fs.stat(pid)
+	if err != nil {
+		return Sample{}, err
+	}
+	s := Sample{CPUSeconds: p.cpu, RSSBytes: p.rss, MaxRSSBytes: p.rss}
+	if peak, ok := fs.peak(pid); ok {
+		s.MaxRSSBytes = max(s.MaxRSSBytes, peak)
+	}
+	return s, nil
+}
+
 // attempts bounds how often a tree is read again because it changed under the reader's hands.
 const attempts = 5
 

@@ -9,6 +9,7 @@ import (
 	"proxylab/lab"
 	"proxylab/lab/labs"
 	"proxylab/lab/netns"
+	"proxylab/scenarios"
 )
 
 // balancerFlags say what load balancers a lab has.
@@ -54,4 +55,15 @@ func describeBalancers(cmd *cobra.Command, l lab.Lab) error {
 	fmt.Fprintf(out, "  Services of type LoadBalancer get an address; the LBaaS API is at %s\n", b.URL)
 	fmt.Fprintf(out, "  . %s; openstack loadbalancer list\n", b.OpenRC)
 	return nil
+}
+
+// balancersOf are the load balancers that a scenario asks for; nil: none.
+func balancersOf(l *scenarios.LBaaS) *lab.LBaaSSpec {
+	if l == nil {
+		return nil
+	}
+	return &lab.LBaaSSpec{
+		Standby: l.Topology == scenarios.ActiveStandby, ProvisionDelay: l.ProvisionDelay.Duration(), ProvisionJitter: l.ProvisionJitter.Duration(),
+		Plan: l.Plan,
+	}
 }

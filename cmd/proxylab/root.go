@@ -76,7 +76,7 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.AddCommand(
 		newDoctor(), newUp(), newLs(), newDown(), newKubeconfig(), newSwap(), newExec(), newRules(),
 		newRun(), newWatch(), newLab(), newScenarios(), newReport(), newCompare(), newServe(), newConformance(), newManifests(), newLBaaS(),
-		newProxier(), newKubeProxyReports(), newLoad(), newProbe(), newDial(),
+		newProxier(), newKubeProxyReports(), newLoad(), newProbe(), newPublish(), newDial(),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 			Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "proxylab", versionText()) },

@@ -278,6 +278,10 @@ func (o *runOptions) onLab(ctx context.Context, s *scenarios.Scenario, specs []l
 	}
 	options := o.lab.options(fmt.Sprintf("run-%d", os.Getpid()), nodes)
 	options.Background = controlplane.Background{Services: s.Spec.Background.Services, EndpointsPerService: s.Spec.Background.EndpointsPerService}
+	options.LBaaS = balancersOf(s.Spec.LBaaS)
+	if err := options.Validate(); err != nil {
+		return usageError{err}
+	}
 	return inLab(ctx, options, func(l lab.Lab) error {
 		plan.Lab = l
 		return play.Run(ctx, plan)

@@ -137,7 +137,7 @@ func (s *subject) loadSpec(step scenarios.LoadStep) (load.Spec, lab.Place, error
 	return spec, at, nil
 }
 
-// serviceTarget is the address of a Service port in a family: its ClusterIP, or its NodePort of a node.
+// serviceTarget is the address of a Service port in a family: its ClusterIP, its VIP, or its NodePort of a node.
 func serviceTarget(svc *corev1.Service, port corev1.ServicePort, family corev1.IPFamily, via string, node lab.Node) (string, error) {
 	if via == "nodePort" {
 		if port.NodePort == 0 {
@@ -149,6 +149,13 @@ func serviceTarget(svc *corev1.Service, port corev1.ServicePort, family corev1.I
 			}
 		}
 		return "", fmt.Errorf("%s has no %s address", node.Name, family)
+	}
+	if via == scenarios.ViaVIP {
+		vip := vipOf(svc, family)
+		if vip == "" {
+			return "", fmt.Errorf("Service %s has no %s VIP", svc.Name, family)
+		}
+		return net.JoinHostPort(vip, strconv.Itoa(int(port.Port))), nil
 	}
 	for i, f := range svc.Spec.IPFamilies {
 		if f == family && i < len(svc.Spec.ClusterIPs) {

@@ -76,6 +76,8 @@ type stage struct {
 	applied []*unstructured.Unstructured // in order
 	ready   map[string]map[string]bool   // namespace/Service -> pods that are ready behind it
 
+	published *publisher // hears of Services; nil: nobody does
+
 	// onEndpoints hears of every change of a Service's ready endpoints. It is called from one goroutine per namespace.
 	onEndpoints func(endpointChange)
 }
@@ -88,10 +90,10 @@ type endpointChange struct {
 }
 
 // newStage watches the namespaces, which it makes where they are missing.
-func newStage(ctx context.Context, a *api, namespaces []string, onEndpoints func(endpointChange)) (*stage, error) {
+func newStage(ctx context.Context, a *api, namespaces []string, onEndpoints func(endpointChange), published *publisher) (*stage, error) {
 	watch, stop := context.WithCancel(ctx)
 	s := &stage{
-		api: a, stop: stop, onEndpoints: onEndpoints,
+		api: a, stop: stop, onEndpoints: onEndpoints, published: published,
 		factories: map[string]informers.SharedInformerFactory{},
 		changed:   make(chan struct{}),
 		ready:     map[string]map[string]bool{},
@@ -112,12 +114,16 @@ func (s *stage) watch(ctx context.Context, namespace string) error {
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(s.typed, 0, informers.WithNamespace(namespace))
 	nothing := func(any) {}
+	service := nothing
+	if s.published != nil {
+		service = s.published.shown
+	}
 	for _, w := range []struct {
 		informer cache.SharedIndexInformer
 		changed  func(any)
 	}{
 		{factory.Core().V1().Pods().Informer(), nothing},
-		{factory.Core().V1().Services().Informer(), nothing},
+		{factory.Core().V1().Services().Informer(), service},
 		{factory.Apps().V1().Deployments().Informer(), nothing},
 		{factory.Discovery().V1().EndpointSlices().Informer(), s.endpointsChanged},
 	} {
@@ -234,6 +240,9 @@ func (s *stage) apply(ctx context.Context, objects []*unstructured.Unstructured)
 		s.mu.Lock()
 		s.applied = append(s.applied, object)
 		s.mu.Unlock()
+		if s.published != nil {
+			s.published.created(object)
+		}
 		made, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "proxylab", Force: true})
 		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
@@ -332,7 +341,13 @@ func (s *stage) remove(ctx context.Context, ref scenarios.Ref) error {
 	}
 	return s.await(ctx, ref.Kind+" "+ref.Name+" gone", time.Minute, func() (bool, string) {
 		_, err := resource.Get(ctx, ref.Name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), "still there"
+		if gone := apierrors.IsNotFound(err); !gone {
+			return false, "still there"
+		}
+		if s.published != nil && ref.Kind == "Service" {
+			s.published.forget(ref.Namespace + "/" + ref.Name)
+		}
+		return true, ""
 	})
 }
 
@@ -353,6 +368,9 @@ func (s *stage) close(ctx context.Context) error {
 			return fmt.Errorf("delete %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
+	if err := s.balancersGone(ctx, applied); err != nil {
+		return err
+	}
 	return s.await(ctx, "pods of the scenario gone", time.Minute, func() (bool, string) {
 		left := s.podsOf(applied)
 		for _, p := range left {
@@ -367,6 +385,27 @@ func (s *stage) close(ctx context.Context) error {
 		}
 		return len(left) == 0, fmt.Sprintf("%d left", len(left))
 	})
+}
+
+// balancersGone returns when Services that have load balancers are gone: their controller deletes those first.
+func (s *stage) balancersGone(ctx context.Context, applied []*unstructured.Unstructured) error {
+	if s.published == nil {
+		return nil
+	}
+	for _, object := range applied {
+		if object.GetKind() != "Service" {
+			continue
+		}
+		name, namespace := object.GetName(), namespaceOf(object)
+		err := s.await(ctx, "Service "+name+" gone", time.Minute, func() (bool, string) {
+			_, err := s.service(namespace, name)
+			return err != nil, "still there"
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var background = metav1.DeletePropagationBackground

@@ -35,6 +35,11 @@ type tally struct {
 
 // load starts the load of a step, and beside it the same straight to a pod. It returns once they run.
 func (s *subject) load(ctx context.Context, step scenarios.LoadStep) error {
+	if step.Via == scenarios.ViaVIP {
+		if err := s.publisher.await(ctx, []string{step.Service}, "address", lab.Patience(answerLimit)); err != nil {
+			return err
+		}
+	}
 	spec, at, err := s.loadSpec(step)
 	if err != nil {
 		return err

@@ -35,6 +35,9 @@ func Run(ctx context.Context, plan Plan) error {
 	if err != nil {
 		return fmt.Errorf("nodes of the lab: %w", err)
 	}
+	if err := needs(ctx, plan.Scenario, plan.Lab); err != nil {
+		return err
+	}
 	restore, err := park(ctx, plan.Lab, nodes)
 	if err != nil {
 		return err

@@ -33,6 +33,7 @@ type nodeProxier struct {
 	name   atomic.Pointer[string] // of the proxier that was started last; for the reader of reports
 	last   lab.ProxierSpec        // the proxier that was started last; its rules are in the node
 	runs   bool                   // and it still runs
+	dead   bool                   // its node was killed
 	effect string                 // the one that runs by its own word: another where a fallback was taken
 	since  time.Time              // when the subject's first proxier was started: older reports are another's
 	state  *lab.ProxierState      // of the one that was started last

@@ -70,7 +70,7 @@ func (s *Session) prepare(ctx context.Context, namespace, name string) (err erro
 		namespaces = append(namespaces, namespace)
 	}
 	// The end of ctx is that of the session: what is put away then is still to be watched.
-	s.stage, err = newStage(context.WithoutCancel(ctx), s.api, namespaces, s.endpointsChanged)
+	s.stage, err = newStage(context.WithoutCancel(ctx), s.api, namespaces, s.endpointsChanged, nil)
 	if err != nil {
 		return err
 	}

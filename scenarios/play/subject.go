@@ -26,6 +26,10 @@ type subject struct {
 	proxiers []*nodeProxier
 	clients  map[string]client // where traffic comes from, by the node that a load names; "": where none is named
 	direct   []string          // addresses of the pod that direct traffic goes to
+	changes  nodeChanges
+
+	balancers *balancers // nil: the lab has none
+	publisher *publisher // of the same
 
 	mu     sync.Mutex
 	loads  map[string]*runningLoad
@@ -45,7 +49,10 @@ func (s *subject) play(ctx context.Context) error {
 	s.loads, s.probes = map[string]*runningLoad{}, map[string]*prober{}
 	s.emit(events.Event{SubjectStarted: &events.SubjectStarted{}})
 	stopSoftirq := s.measureSoftirq()
-	err := s.setUp(ctx)
+	err := s.startBalancers(ctx)
+	if err == nil {
+		err = s.setUp(ctx)
+	}
 	if err == nil {
 		err = s.steps(ctx)
 	}
@@ -61,6 +68,9 @@ func (s *subject) play(ctx context.Context) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience(tearDownLimit))
 	defer cancel()
 	err = errors.Join(err, s.tearDown(ending, ctx.Err() != nil))
+	if s.balancers != nil {
+		s.balancers.close()
+	}
 	stopSoftirq()
 	ended := events.SubjectEnded{}
 	switch {
@@ -102,7 +112,7 @@ func (s *subject) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.stage, err = newStage(ctx, s.api, s.namespaces(), s.endpointsChanged)
+	s.stage, err = newStage(ctx, s.api, s.namespaces(), s.endpointsChanged, s.publisher)
 	if err != nil {
 		return err
 	}
@@ -177,7 +187,11 @@ func (s *subject) finish(ctx context.Context) error {
 	probes := s.probes
 	s.probes = nil
 	s.mu.Unlock()
-	return errors.Join(s.stopLoads(ctx, names), stopProbes(probes))
+	err := errors.Join(s.stopLoads(ctx, names), stopProbes(probes))
+	if s.publisher != nil {
+		err = errors.Join(err, s.publisher.close())
+	}
+	return err
 }
 
 // tearDown leaves the nodes and the namespaces as they were before the subject. When the run was interrupted and the
@@ -194,17 +208,37 @@ func (s *subject) tearDown(ctx context.Context, interrupted bool) error {
 		}
 		return err
 	}
-	var err error
-	if s.stage != nil {
-		err = s.stage.close(ctx)
+	err := s.reviveNodes(ctx)
+	if s.balancers != nil {
+		err = errors.Join(err, s.balancers.clear(ctx, scenarios.Names{"all"}))
 	}
-	return errors.Join(err, onAll(ctx, s.proxiers, func(ctx context.Context, n *nodeProxier) error {
+	if s.stage != nil {
+		err = errors.Join(err, s.stage.close(ctx))
+	}
+	err = errors.Join(err, onAll(ctx, s.proxiers, func(ctx context.Context, n *nodeProxier) error {
 		left, err := n.close(ctx)
 		if len(left) > 0 {
 			s.emit(note("%s left behind on %s after its clean-up: %v", n.last.Name, n.node, left))
 		}
 		return err
 	}))
+	return errors.Join(err, s.removeNodes(ctx))
+}
+
+// startBalancers begins to log what becomes of load balancers, where the scenario asks for them.
+func (s *subject) startBalancers(ctx context.Context) error {
+	if s.Scenario.Spec.LBaaS == nil {
+		return nil
+	}
+	l, err := balancersOf(ctx, s.Lab)
+	if err != nil {
+		return err
+	}
+	if s.balancers, err = watchBalancers(ctx, l, s.emit); err != nil {
+		return err
+	}
+	s.publisher, err = startPublisher(ctx, s.Lab, s.emit)
+	return err
 }
 
 // measureSoftirq emits the machine's softirq time, counted from now, until the returned function is called.
@@ -245,6 +279,10 @@ func (s *subject) step(ctx context.Context, step scenarios.Step) error {
 		return s.stage.apply(ctx, step.Apply.Objects)
 	case step.Delete != nil:
 		return s.stage.remove(ctx, step.Delete.Ref())
+	case step.Node != nil:
+		return s.node(ctx, *step.Node)
+	case step.LB != nil:
+		return s.lb(ctx, *step.LB)
 	}
 	return fmt.Errorf("step %q cannot be played", step)
 }

@@ -28,7 +28,7 @@ func (s *subject) settle() time.Duration {
 
 // swap changes the proxier under traffic and says what that did to the connections that were open and to the new ones.
 func (s *subject) swap(ctx context.Context, step scenarios.SwapStep) error {
-	nodes := s.proxiers
+	nodes := s.alive()
 	if step.Node != "" {
 		named, err := s.nodeNamed(step.Node)
 		if err != nil {

@@ -1,6 +1,11 @@
 package octavia
 
-import "sync"
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+)
 
 // eventQueue hands events on in the order in which they happened, one at a time, without anybody waiting for it.
 type eventQueue struct {
@@ -68,5 +73,20 @@ func (s *Service) notify(e Event) { s.events.add(e) }
 // changed tells of a state. It is called with the lock, so that the order is the true one.
 func (s *Service) changed(o *object, field, from, to string) {
 	s.notify(Event{Time: s.clock.Now(), State: &State{Kind: o.Kind, ID: o.ID, Name: o.name(), Balancer: o.Balancer,
-		Field: field, From: from, To: to}})
+		Parent: o.Parent, Address: o.address(), Field: field, From: from, To: to}})
+}
+
+// address is where it is found, for people: a VIP, "TCP:80" of a listener, "10.0.0.11:30080" of a member; "": nowhere.
+func (o *object) address() string {
+	switch o.Kind {
+	case "loadbalancer":
+		if len(o.VIPs) > 0 && o.VIPs[0].Address.IsValid() {
+			return o.VIPs[0].Address.String()
+		}
+	case "listener":
+		return fmt.Sprintf("%s:%d", o.text("protocol"), o.number("protocol_port"))
+	case "member":
+		return net.JoinHostPort(o.text("address"), strconv.Itoa(o.number("protocol_port")))
+	}
+	return ""
 }

@@ -96,6 +96,8 @@ type State struct {
 	ID       string `json:"id"`
 	Name     string `json:"name,omitempty"`
 	Balancer string `json:"balancer"`
+	Parent   string `json:"parent,omitempty"`  // of a member: its pool; of a listener or pool: its balancer
+	Address  string `json:"address,omitempty"` // where it is found, as far as it is
 	Field    string `json:"field"` // provisioning_status or operating_status
 	From     string `json:"from,omitempty"`
 	To       string `json:"to"` // DELETED: it is gone
