@@ -66,12 +66,13 @@ func New(ctx context.Context, l lab.Lab, specs []lab.ProxierSpec) (*Cluster, err
 // Proxiers describes the named proxiers.
 func Proxiers(names []string) ([]conformance.Proxier, error) {
 	var all []conformance.Proxier
+	var errs []error
 	for _, name := range names {
 		info, err := proxiers.Lookup(name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, conformance.Proxier{Name: info.Name, Mode: info.Mode, Native: info.Native})
+		all, errs = append(all, conformance.Proxier{Name: info.Name, Mode: info.Mode, Native: info.Native}), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return all, nil
 }
