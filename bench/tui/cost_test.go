@@ -52,7 +52,12 @@ func BenchmarkWatching(b *testing.B) {
 
 // playVirtually plays a run for a program, and returns how many seconds of it.
 func playVirtually(m *model, live *Live, list []events.Event) float64 {
-	begin, end := list[0].Time, list[len(list)-1].Time
+	begin, end := list[0].Time, list[0].Time
+	for _, e := range list {
+		if e.Subject != nil { // the others played on, and are left out here
+			end = e.Time
+		}
+	}
 	for at := begin; at.Before(end); at = at.Add(m.interval()) {
 		for len(list) > 0 && !list[0].Time.After(at) {
 			live.Add(list[0])
