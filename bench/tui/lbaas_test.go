@@ -41,9 +41,9 @@ func balancing(began time.Time) []events.Event {
 		if i > 0 {
 			break
 		}
-		became(events.LBState{Kind: "pool", ID: "p" + svc, Name: "pool_0_" + svc, Balancer: id}, "ACTIVE", "DEGRADED")
+		became(events.LBState{Kind: "pool", ID: "p" + svc, Name: "pool_0_kube_service_lab_default_" + svc, Balancer: id}, "ACTIVE", "DEGRADED")
 		became(events.LBState{Kind: "healthmonitor", ID: "h" + svc, Name: "monitor_0_" + svc, Balancer: id}, "ACTIVE", "ONLINE")
-		became(events.LBState{Kind: "listener", ID: "l" + svc, Name: "listener_0_" + svc, Balancer: id, Address: "TCP:80"}, "ACTIVE", "ONLINE")
+		became(events.LBState{Kind: "listener", ID: "l" + svc, Name: "listener_0_kube_service_lab_default_" + svc, Balancer: id, Address: "TCP:80"}, "ACTIVE", "ONLINE")
 		for n, state := range []string{"ONLINE", "ERROR", "ONLINE", "NO_MONITOR"} {
 			became(events.LBState{Kind: "member", ID: fmt.Sprintf("m%d%s", n, svc), Name: fmt.Sprintf("node%d", n+1), Balancer: id, Pool: "p" + svc,
 				Address: fmt.Sprintf("10.10.0.%d:30080", 11+n)}, "ACTIVE", state)
@@ -111,7 +111,7 @@ func TestKeysOfBalancers(t *testing.T) {
 	}
 	typed(m, "/", "esc", "b", "/", "E", "R", "R", "O", "R", "enter")
 	shows("node2") // with what it belongs to
-	shows("pool_0_web")
+	shows("pool_0 ")
 	if frame := frameOf(m); strings.Contains(frame, "node1 ") {
 		t.Errorf("not filtered:\n%s", frame)
 	}
@@ -159,4 +159,18 @@ func TestBalancersInAnyOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestFaultsAreSaidOnce(t *testing.T) {
+	for want, f := range map[string]events.LBFault{
+		"slow on: loadbalancer.create":            {Name: "slow", What: "on", Text: "on loadbalancer.create"},
+		"slow struck: loadbalancer.create":        {Name: "slow", What: "struck", Text: "strike loadbalancer.create"},
+		"busy struck: members.batch answered 503": {Name: "busy", What: "struck", Text: "members.batch answered 503"},
+		"edit done": {Name: "edit", What: "done"},
+		"edit done: the pool was edited out of band": {Name: "edit", What: "done", Text: "the pool was edited\nout of band"},
+	} {
+		if got := faultText(&f); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

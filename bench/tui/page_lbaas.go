@@ -159,8 +159,9 @@ func (p *balancerPage) drawTree(a area, v *view, b *Balancers) {
 		if n.label() != "" {
 			x++
 		}
-		x += left.text(x, 0, st, cmp.Or(n.Name, shortID(n.id))) + 2
-		left.text(x, 0, faint, cmp.Or(n.members(), n.Address))
+		about := cmp.Or(n.members(), n.Address)
+		x += left.text(x, 0, st, tailOf(n.ownName(), max(left.w-x-2-columns(about), 8))) + 2
+		left.text(x, 0, faint, about)
 		a.text(name, 0, stateStyle(n.Provisioning), cmp.Or(n.Provisioning, "–"))
 		a.text(name+state, 0, stateStyle(n.Operating), cmp.Or(n.Operating, "–"))
 	})
@@ -177,6 +178,17 @@ func (o *Balanced) label() string {
 	return o.Kind
 }
 
+// ownName leaves out of a name that of the balancer, which is above it.
+func (o *Balanced) ownName() string {
+	name := cmp.Or(o.Name, shortID(o.id))
+	for up := o.over; up != nil; up = up.over {
+		if cut, found := strings.CutSuffix(name, "_"+up.Name); found && up.Name != "" && cut != "" {
+			return cut
+		}
+	}
+	return name
+}
+
 // text is what a filter looks at.
 func (o *Balanced) text() string {
 	return strings.Join([]string{o.label(), o.Name, o.Address, o.Provisioning, o.Operating, o.id}, " ")
@@ -191,7 +203,7 @@ func (o *Balanced) members() string {
 	o.tally(states)
 	var parts []string
 	for _, state := range slices.Sorted(maps.Keys(states)) {
-		parts = append(parts, fmt.Sprintf("%d %s", states[state], cmp.Or(state, "unknown")))
+		parts = append(parts, fmt.Sprintf("%d %s", states[state], cmp.Or(state, "members")))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "no members")
 }

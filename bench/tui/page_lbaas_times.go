@@ -60,7 +60,7 @@ func timeLines(v *view, b *Balancers) []timed {
 		if i == len(b.Faults)-1 {
 			lines = append(lines, timed{heading: true, text: "Faults"})
 		}
-		lines = append(lines, timed{at: v.clock(f.At), text: strings.TrimSpace(f.Name + " " + f.What + ": " + oneLine(f.Text)), st: warn})
+		lines = append(lines, timed{at: v.clock(f.At), text: faultText(f.LBFault), st: warn})
 	}
 	return slices.DeleteFunc(lines, func(l timed) bool { return !l.heading && !matches(v.filter, l.text) })
 }
@@ -95,6 +95,15 @@ func publishedText(p *events.LBPublished) string {
 		text += ": " + oneLine(p.Error)
 	}
 	return text
+}
+
+// faultText says once what happened: some words say it again.
+func faultText(f *events.LBFault) string {
+	verb, about, _ := strings.Cut(oneLine(f.Text), " ")
+	if verb != f.What && verb != "strike" {
+		about = oneLine(f.Text)
+	}
+	return strings.TrimSuffix(f.Name+" "+f.What+": "+about, ": ")
 }
 
 func failoverLine(v *view, f Failover) timed {
