@@ -73,23 +73,23 @@ func (b *balancers) awaitMembers(ctx context.Context, services []string, want in
 	for {
 		var lacking []string
 		b.mu.Lock()
-		changed := b.changed
+		changed, counts := b.changed, b.model.fewest()
+		b.mu.Unlock()
 		for _, name := range services {
 			namespace, service := scenarios.SplitName(name)
-			if n, ok := b.model.fewest(namespace, service); !ok {
+			if n, ok := counts[namespace+"/"+service]; !ok {
 				lacking = append(lacking, name+" has no pool")
 			} else if n != want {
 				lacking = append(lacking, fmt.Sprintf("%s has %d members that take traffic", name, n))
 			}
 		}
-		b.mu.Unlock()
 		if len(lacking) == 0 {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-timer.C:
-			return fmt.Errorf("after %s: %s, want %d", limit, strings.Join(lacking, ", "), want)
+			return fmt.Errorf("after %s: %s, want %d", limit, strings.Join(few(lacking), ", "), want)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
