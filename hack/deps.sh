@@ -19,7 +19,11 @@ if ! command -v go >/dev/null; then
   exit 1
 fi
 optional=()
-[ "${1:-run}" = test ] && ! command -v kubectl >/dev/null && optional=(kubernetes-client)
+[ "${1:-run}" = test ] && ! command -v kubectl >/dev/null && optional+=(kubernetes-client)
+if [ "${1:-run}" = test ]; then
+  command -v openstack >/dev/null || optional+=(python3-openstackclient)
+  /usr/bin/python3 -c 'import octaviaclient' 2>/dev/null || optional+=(python3-octaviaclient)
+fi
 [ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ] && exit 0
 
 read -ra packages <<<"$(printf '%s\n' "${missing[@]:-}" | sort -u | tr '\n' ' ')"

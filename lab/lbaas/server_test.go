@@ -337,6 +337,54 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRestartTorn: the parts of a state are of different moments. No address is given twice, and no port is left.
+func TestRestartTorn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	saved := func() (parts map[string]json.RawMessage) {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(text, &parts)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parts
+	}
+	run := func(name string, f func(l *lab, c *gophercloud.ServiceClient)) map[string]json.RawMessage {
+		t.Run(name, func(t *testing.T) {
+			l := serve(t, lbaas.Options{State: path})
+			f(l, l.client("demo"))
+		})
+		return saved()
+	}
+	empty := run("empty", func(*lab, *gophercloud.ServiceClient) {})
+	var lb *loadbalancers.LoadBalancer
+	full := run("full", func(l *lab, c *gophercloud.ServiceClient) { lb = l.active(c, "one") })
+	for name, torn := range map[string][2]map[string]json.RawMessage{"port lost": {empty, full}, "balancer lost": {full, empty}} {
+		parts := map[string]json.RawMessage{"openstack": torn[0]["openstack"]}
+		if balancers, any := torn[1]["octavia"]; any {
+			parts["octavia"] = balancers
+		}
+		text, err := json.Marshal(parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(name, func(l *lab, c *gophercloud.ServiceClient) {
+			second := l.active(c, "two")
+			if known := l.named(c, "one") == 1; known == (second.VipAddress == lb.VipAddress) {
+				l.Errorf("the first is known: %v, and the second has %s", known, second.VipAddress)
+			}
+			_, text := l.get("/v2.0/ports?fields=id")
+			if got, want := strings.Count(text, `"id"`), 1+l.named(c, "one"); got != want {
+				l.Errorf("%d ports, want %d: %s", got, want, text)
+			}
+		})
+	}
+}
+
 // TestEvents tells of calls and of states.
 func TestEvents(t *testing.T) {
 	var written syncBuffer
