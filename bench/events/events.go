@@ -131,6 +131,7 @@ type LoadTick struct {
 	Latency      *Histogram       `json:"latency,omitempty"`      // of requests that succeeded
 	Connect      *Histogram       `json:"connect,omitempty"`      // time to an established connection, where one was made
 	Endpoints    map[string]int64 `json:"endpoints,omitempty"`    // pod that answered -> requests
+	Sources      map[string]int64 `json:"sources,omitempty"`      // connect: address that the pod saw as its client's -> connections
 	Open         int              `json:"open,omitempty"`         // hold: connections open at the end of the tick
 }
 

@@ -47,14 +47,19 @@ func (s *Server) routes() http.Handler {
 	mount("/load-balancer", s.serve(withToken(balancers)))
 	mount("/network", s.serve(withToken(network)))
 	mux.Handle("/proxylab/", s.admin())
-	// The bare port is Octavia without Keystone. Clients that are given no other address ask it for networks too.
-	bare, beside := s.serve(balancers), s.serve(api{network.service, network.operation, network.refuse, s.trusted(network.next)})
+	// The bare port is Octavia without Keystone. Clients that are given no other address ask it for networks and projects too.
+	bare, bareNetwork, bareIdentity := s.serve(balancers), s.serve(s.trusting(network)), s.serve(s.trusting(identity))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if openstack.NetworkOperation(r) != "" && octavia.OperationOf(r) == "" {
-			beside.ServeHTTP(w, r)
-			return
+		switch {
+		case octavia.OperationOf(r) != "":
+			bare.ServeHTTP(w, r)
+		case openstack.NetworkOperation(r) != "":
+			bareNetwork.ServeHTTP(w, r)
+		case openstack.IdentityOperation(versioned(r)) != "":
+			bareIdentity.ServeHTTP(w, versioned(r))
+		default:
+			bare.ServeHTTP(w, r)
 		}
-		bare.ServeHTTP(w, r)
 	})
 	return cleanless(mux)
 }
@@ -62,14 +67,12 @@ func (s *Server) routes() http.Handler {
 // cleanless keeps the mux from redirecting paths that it finds untidy: services answer those themselves.
 func cleanless(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "//") {
-			u := *r.URL
-			for strings.Contains(u.Path, "//") {
-				u.Path = strings.ReplaceAll(u.Path, "//", "/")
-			}
-			u.RawPath = ""
-			r = r.Clone(r.Context())
-			r.URL = &u
+		path := r.URL.Path
+		for strings.Contains(path, "//") {
+			path = strings.ReplaceAll(path, "//", "/")
+		}
+		if path != r.URL.Path {
+			r = withPath(r.Context(), r, path)
 		}
 		mux.ServeHTTP(w, r)
 	})
@@ -78,14 +81,11 @@ func cleanless(mux *http.ServeMux) http.Handler {
 // below takes a prefix off the path, and lets links have it.
 func below(prefix string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u := *r.URL
-		u.Path, u.RawPath = strings.TrimPrefix(u.Path, prefix), ""
-		if u.Path == "" {
-			u.Path = "/"
+		path := strings.TrimPrefix(r.URL.Path, prefix)
+		if path == "" {
+			path = "/"
 		}
-		r = r.Clone(openstack.WithPrefix(r.Context(), prefix))
-		r.URL = &u
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(w, withPath(openstack.WithPrefix(r.Context(), prefix), r, path))
 	})
 }
 
@@ -154,15 +154,30 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// trusted believes requests what they say, as services do without Keystone.
-func (s *Server) trusted(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// trusting is a service that believes requests what they say, as services do without Keystone.
+func (s *Server) trusting(a api) api {
+	next := a.next
+	a.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		project := r.Header.Get("X-Project-Id")
 		if project == "" {
 			project = s.bareProject
 		}
 		next.ServeHTTP(w, known(r, openstack.Identity{ProjectID: project, Roles: []string{"admin"}}))
 	})
+	return a
+}
+
+// versioned is a request of a client that takes this address for one of Keystone's v3.
+func versioned(r *http.Request) *http.Request {
+	return withPath(r.Context(), r, "/v3"+r.URL.Path)
+}
+
+func withPath(ctx context.Context, r *http.Request, path string) *http.Request {
+	u := *r.URL
+	u.Path, u.RawPath = path, ""
+	r = r.Clone(ctx)
+	r.URL = &u
+	return r
 }
 
 // admin is for whoever runs the server.

@@ -76,28 +76,30 @@ func equip(p *gophercloud.ProviderClient, e Endpoint) {
 	p.UserAgent.Prepend("proxylab-" + Name)
 	p.HTTPClient = http.Client{Timeout: e.RequestTimeout}
 	p.UseTokenLock()
-	p.RetryFunc = retry
+	p.RetryFunc = retrier(e.RetryPause)
 }
 
 // tries is how often a request is made that may be repeated.
 const tries = 5
 
-// retry repeats what can do no harm: questions that got no good answer, and what a limiter has turned away. gophercloud
+// retrier repeats what can do no harm: questions that got no good answer, and what a limiter has turned away. gophercloud
 // calls it after each failure.
-func retry(ctx context.Context, method, _ string, _ *gophercloud.RequestOpts, err error, failures uint) error {
-	limited := status(err) == http.StatusTooManyRequests
-	if failures >= tries || ctx.Err() != nil || (!limited && (method != http.MethodGet || !isUnclear(err))) {
-		return err
-	}
-	pause := 100 * time.Millisecond << failures
-	var code gophercloud.ErrUnexpectedResponseCode
-	if limited && errors.As(err, &code) {
-		if after, parse := time.ParseDuration(code.ResponseHeader.Get("Retry-After") + "s"); parse == nil && after > 0 {
-			pause = min(after, time.Minute)
+func retrier(pause time.Duration) gophercloud.RetryFunc {
+	return func(ctx context.Context, method, _ string, _ *gophercloud.RequestOpts, err error, failures uint) error {
+		limited := status(err) == http.StatusTooManyRequests
+		if failures >= tries || ctx.Err() != nil || (!limited && (method != http.MethodGet || !isUnclear(err))) {
+			return err
 		}
+		d := pause << (failures - 1)
+		var code gophercloud.ErrUnexpectedResponseCode
+		if limited && errors.As(err, &code) {
+			if after, parse := time.ParseDuration(code.ResponseHeader.Get("Retry-After") + "s"); parse == nil && after > 0 {
+				d = min(after, time.Minute)
+			}
+		}
+		if procs.Sleep(ctx, d) != nil {
+			return err
+		}
+		return nil
 	}
-	if procs.Sleep(ctx, pause) != nil {
-		return err
-	}
-	return nil
 }

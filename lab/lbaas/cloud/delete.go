@@ -40,7 +40,7 @@ func (p *pass) remove(ctx context.Context) error {
 			return p.explain(err)
 		}
 	}
-	return p.releaseLost(ctx)
+	return errors.Join(p.releaseLost(ctx), p.unannotate(ctx))
 }
 
 // removeFrom deletes a balancer, or of one that others use this Service's part.
@@ -54,7 +54,7 @@ func (p *pass) removeFrom(ctx context.Context, b haveBalancer) error {
 	if errors.Is(err, errGone) {
 		return nil
 	}
-	if err != nil {
+	if err != nil || !p.mine(b) {
 		return err
 	}
 	if !outside(b, p.clusterID) && len(p.others(b)) == 0 {

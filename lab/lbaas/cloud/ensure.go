@@ -21,8 +21,10 @@ type pass struct {
 	base     string
 	os       *openStack
 	features features
+	ready    bool              // OpenStack has answered
 	vips     []corev1.IPFamily // of the balancer, once it is there
 	made     bool              // the balancer was made in this pass
+	whole    bool              // and all that is below it with it
 	steps    []step            // that were made
 }
 
@@ -37,6 +39,7 @@ func (p *provider) newPass(ctx context.Context, svc *corev1.Service, nodes []*co
 	if ps.features, err = p.cache.get(ctx, ps.os.lb); err != nil {
 		return ps, err
 	}
+	ps.ready = true
 	return ps, wrong
 }
 
@@ -101,6 +104,7 @@ func (p *pass) obtain(ctx context.Context, mayCreate bool) (haveBalancer, func()
 		if !mayCreate {
 			return haveBalancer{}, nil, fmt.Errorf("load balancer %s: %w", p.base, errGone)
 		}
+		p.vips = nil // those of the one before
 		b, err := p.create(ctx, f)
 		if err != nil {
 			return b, nil, err
@@ -124,7 +128,7 @@ func (p *pass) obtain(ctx context.Context, mayCreate bool) (haveBalancer, func()
 
 // discard deletes a balancer that is in ERROR, where nothing but that helps. One that others use is not ours to delete.
 func (p *pass) discard(ctx context.Context, b haveBalancer) error {
-	if outside(b, p.clusterID) || len(p.others(b)) > 0 {
+	if !p.mine(b) || outside(b, p.clusterID) || len(p.others(b)) > 0 {
 		return fmt.Errorf("load balancer %s: %w; others use it, so it is not deleted and made again: let an administrator fail it over", b.ID, errFailed)
 	}
 	p.warn("LoadBalancerError", "Load balancer %s is in ERROR: it is deleted and made again", b.ID)
@@ -146,8 +150,11 @@ func (p *pass) others(b haveBalancer) []string {
 	return slices.DeleteFunc(sharers(b.Tags), func(t string) bool { return t == p.base })
 }
 
+// mine tells that this Service has a part in a balancer, and does not only name it.
+func (p *pass) mine(b haveBalancer) bool { return b.Name == p.base || slices.Contains(b.Tags, p.base) }
+
 func (p *pass) mayShare(b haveBalancer) error {
-	if b.Name == p.base || slices.Contains(b.Tags, p.base) {
+	if p.mine(b) {
 		return nil
 	}
 	if !p.features.tags() {
@@ -165,10 +172,14 @@ func (p *pass) settle(ctx context.Context, b haveBalancer) (*corev1.LoadBalancer
 	for _, a := range b.addresses() {
 		p.vips = append(p.vips, familyOf(a))
 	}
-	w, err := p.reconcile(ctx, b)
-	if err != nil {
-		return nil, err
+	w := p.wanted(b)
+	if !p.whole {
+		var err error
+		if w, err = p.reconcile(ctx, b); err != nil {
+			return nil, err
+		}
 	}
+	p.whole = false // for the next balancer of this pass, should this one go
 	addresses, err := p.addresses(ctx, b)
 	if err != nil {
 		return nil, err
@@ -187,35 +198,38 @@ const rounds = 6
 // reconcile reads the balancer and makes the writes that are missing. After a write that may have been obeyed, or that came
 // at a bad time, it reads again.
 func (p *pass) reconcile(ctx context.Context, b haveBalancer) (want, error) {
+	var w want
 	var last error
 	for range rounds {
-		var err error
-		if p.features, err = p.cache.get(ctx, p.os.lb); err != nil {
-			return want{}, err
-		}
-		w := p.wanted(b)
-		if err := w.possible(); err != nil {
-			return w, err
-		}
-		h, err := p.os.read(ctx, b, p.base)
-		if err != nil {
-			return w, err
-		}
-		steps, err := diff(w, h)
-		if err != nil {
-			return w, err
-		}
-		if last = p.take(ctx, b, steps); last == nil {
-			return w, nil
-		}
-		if !worthAnotherLook(last) || ctx.Err() != nil {
+		if w, last = p.round(ctx, b); last == nil || !worthAnotherLook(last) || ctx.Err() != nil {
 			return w, last
 		}
+		var err error
 		if b, err = p.os.waitActive(ctx, p.conf.Wait, b.ID); err != nil {
 			return w, err
 		}
 	}
-	return want{}, last
+	return w, last
+}
+
+func (p *pass) round(ctx context.Context, b haveBalancer) (want, error) {
+	var err error
+	if p.features, err = p.cache.get(ctx, p.os.lb); err != nil {
+		return want{}, err
+	}
+	w := p.wanted(b)
+	if err := w.possible(); err != nil {
+		return w, err
+	}
+	h, err := p.os.read(ctx, b, p.base)
+	if err != nil {
+		return w, err
+	}
+	steps, err := diff(w, h)
+	if err != nil {
+		return w, err
+	}
+	return w, p.take(ctx, b, steps)
 }
 
 // wanted is what the balancer has to be, if it is ours or if it is somebody else's.
@@ -227,6 +241,9 @@ func (p *pass) wanted(b haveBalancer) want {
 	}
 	if w.Balancer.PortID == "" {
 		w.Balancer.SubnetID = b.SubnetID // is there, whatever is configured now
+	}
+	if a := p.settings.Address; p.settings.Internal && a.IsValid() && !slices.Contains(b.addresses(), a) {
+		w.note("AddressIgnored", "the load balancer has the address %s: spec.loadBalancerIP comes too late", b.Address)
 	}
 	return w
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -29,13 +31,16 @@ func isConflict(err error) bool { return gophercloud.ResponseCodeIs(err, http.St
 // isUnclear tells of a request that may have been obeyed all the same: no answer came, or one from somewhere in between.
 func isUnclear(err error) bool {
 	switch status(err) {
-	case 0, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case 0:
+		var request *url.Error
+		return errors.As(err, &request) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
 	return false
 }
 
-// status is the HTTP status of an error; 0: there was no answer.
+// status is the HTTP status of an error; 0: there is none.
 func status(err error) int {
 	var code gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &code) {

@@ -101,10 +101,11 @@ func (p *pass) create(ctx context.Context, f found) (haveBalancer, error) {
 	if !serial {
 		b.Listeners = w.Listeners
 	}
+	p.whole = !serial
 	made, err := p.post(ctx, b)
 	if isUnsupported(err) && !serial {
 		p.cache.lack(func(f *features) { f.NoTree = true })
-		b.Listeners = nil
+		b.Listeners, p.whole = nil, false
 		made, err = p.post(ctx, b)
 	}
 	if refusedAddress(err) && b.Address != "" && !p.settings.Address.IsValid() {
@@ -141,6 +142,7 @@ func (p *pass) post(ctx context.Context, b wantBalancer) (haveBalancer, error) {
 	if look != nil || f.Alive == nil {
 		return got.Balancer, errors.Join(err, look)
 	}
+	p.whole = false // nobody knows
 	p.say("AdoptedLoadBalancer", "Load balancer %s was made although the request failed: %v", f.Alive.ID, readable(err))
 	return *f.Alive, nil
 }

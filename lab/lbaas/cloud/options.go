@@ -50,6 +50,8 @@ type Endpoint struct {
 
 	// RequestTimeout is how long one answer may take; 0: 30 s.
 	RequestTimeout time.Duration
+	// RetryPause is before a question is repeated, and grows; 0: 200 ms.
+	RetryPause time.Duration
 }
 
 // Config is what balancers are made of where the Service does not say. It can be read from a file.
@@ -116,6 +118,7 @@ func (o Options) withDefaults() Options {
 	orSet(&o.Workers, 10)
 	orSet(&o.DriftPeriod, time.Minute)
 	orSet(&o.Endpoint.RequestTimeout, 30*time.Second)
+	orSet(&o.Endpoint.RetryPause, 200*time.Millisecond)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

@@ -160,7 +160,7 @@ func (p *provider) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc 
 	}
 	defer done()
 	ps, err := p.newPass(ctx, svc, nil)
-	if ps.os == nil || ps.features == (features{}) {
+	if !ps.ready {
 		return err // what else is wrong with the Service does not matter any more
 	}
 	if err := ps.remove(ctx); err != nil {
@@ -179,7 +179,7 @@ func (p *provider) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Se
 	}
 	defer done()
 	ps, err := p.newPass(ctx, svc, nil)
-	if ps.os == nil || ps.features == (features{}) {
+	if !ps.ready {
 		return nil, false, err
 	}
 	f, err := ps.find(ctx)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -67,7 +68,7 @@ func hostOf(a netip.Addr) string { return strings.ReplaceAll(a.String(), ":", "-
 
 // annotate writes the balancer's ID and address on the Service, for users and for other Services that want to share it.
 func (p *pass) annotate(ctx context.Context, b haveBalancer, addresses []netip.Addr) error {
-	set := map[string]string{annID: b.ID}
+	set := map[string]any{annID: b.ID}
 	if b.Name == p.base && !outside(b, p.clusterID) {
 		set[annMade] = b.ID
 	}
@@ -79,7 +80,23 @@ func (p *pass) annotate(ctx context.Context, b haveBalancer, addresses []netip.A
 			delete(set, name)
 		}
 	}
-	if len(set) == 0 || p.client == nil {
+	return p.patchAnnotations(ctx, set)
+}
+
+// unannotate takes away what was written of a balancer that is no more, from a Service that stays.
+func (p *pass) unannotate(ctx context.Context) error {
+	if p.settings.Made == "" || p.settings.Made != p.settings.ID || !p.svc.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	err := p.patchAnnotations(ctx, map[string]any{annID: nil, annMade: nil, annAddress: nil})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (p *pass) patchAnnotations(ctx context.Context, set map[string]any) error {
+	if len(set) == 0 {
 		return nil
 	}
 	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": set}})

@@ -85,21 +85,26 @@ func wanted(r request) want {
 	return w
 }
 
-// families is those of the balancer's addresses: the Service's, the first one first.
-func (r request) families() []corev1.IPFamily {
-	if len(r.vips) > 0 {
-		return r.vips
-	}
+// wantedFamilies are those of the Service, the first one first.
+func (r request) wantedFamilies() []corev1.IPFamily {
 	if len(r.service.Spec.IPFamilies) == 0 {
 		return []corev1.IPFamily{corev1.IPv4Protocol}
 	}
 	return r.service.Spec.IPFamilies
 }
 
-// vip chooses subnets and addresses. A second family is a VIP of its own on the same balancer.
+// families are those of the balancer's addresses: what it has, if it is there.
+func (r request) families() []corev1.IPFamily {
+	if len(r.vips) > 0 {
+		return r.vips
+	}
+	return r.wantedFamilies()
+}
+
+// vip chooses subnets and addresses.
 func (w *want) vip(r request) {
-	b, s, families := &w.Balancer, r.settings, r.families()
-	switch subnet := s.subnet(families[0]); {
+	b, s, family := &w.Balancer, r.settings, r.wantedFamilies()[0]
+	switch subnet := s.subnet(family); {
 	case s.PortID != "":
 		b.PortID = s.PortID
 	case subnet != "":
@@ -107,32 +112,42 @@ func (w *want) vip(r request) {
 	default:
 		b.NetworkID = s.NetworkID
 	}
-	address := func(f corev1.IPFamily) string {
-		if s.Internal && familyOf(s.Address) == f {
-			return s.Address.String()
-		}
-		for _, a := range r.last {
-			if familyOf(a) == f {
-				return a.String()
-			}
-		}
-		return ""
-	}
 	if s.PortID == "" {
-		b.Address = address(families[0])
+		b.Address = r.address(family)
 	}
-	if len(families) < 2 {
+	w.secondVIP(r)
+}
+
+// secondVIP is for the second family: a VIP of its own on the same balancer. One that is there gets none any more.
+func (w *want) secondVIP(r request) {
+	if len(r.wantedFamilies()) < 2 {
 		return
 	}
-	second := families[1]
+	second := r.wantedFamilies()[1]
+	subnet := r.settings.subnet(second)
 	switch {
 	case !r.features.additionalVIPs():
 		w.note("SecondFamilyIgnored", "Octavia 2.%d has one address per balancer (2.26 has more): there is none of %s", r.features.Minor, second)
-	case s.subnet(second) == "":
+	case subnet == "":
 		w.note("SecondFamilyIgnored", "no subnet is known for addresses of %s", second)
+	case len(r.vips) > 0 && !slices.Contains(r.vips, second):
+		w.note("SecondFamilyIgnored", "the load balancer was made without an address of %s and gets none any more", second)
 	default:
-		b.AdditionalVIPs = []vip{{SubnetID: s.subnet(second), Address: address(second)}}
+		w.Balancer.AdditionalVIPs = []vip{{SubnetID: subnet, Address: r.address(second)}}
 	}
+}
+
+// address is the one that the Service asks for, or had; "": any.
+func (r request) address(f corev1.IPFamily) string {
+	if r.settings.Internal && familyOf(r.settings.Address) == f {
+		return r.settings.Address.String()
+	}
+	for _, a := range r.last {
+		if familyOf(a) == f {
+			return a.String()
+		}
+	}
+	return ""
 }
 
 // subnet is the one for VIPs of a family. What an annotation or a class says is for the first family, whichever it is.
@@ -168,8 +183,12 @@ func (w *want) cidrs(r request) []string {
 		}
 		return nil
 	}
+	families := r.families()
+	if len(r.vips) == 0 && len(w.Balancer.AdditionalVIPs) == 0 {
+		families = families[:1]
+	}
 	var all []string
-	for _, family := range w.vipFamilies(r) {
+	for _, family := range families {
 		before := len(all)
 		for _, p := range r.settings.SourceRanges {
 			if familyOf(p.Addr()) == family {
@@ -185,15 +204,6 @@ func (w *want) cidrs(r request) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// vipFamilies is the families of the addresses that the balancer gets.
-func (w *want) vipFamilies(r request) []corev1.IPFamily {
-	families := r.families()
-	if len(r.vips) == 0 && len(w.Balancer.AdditionalVIPs) == 0 {
-		return families[:1]
-	}
-	return families
 }
 
 // refuses tells why a port cannot be had: it would be there and lead nowhere.

@@ -32,7 +32,7 @@ func (n *neutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case len(path) == 0:
 		reply(w, http.StatusOK, map[string]any{"versions": []any{neutronVersion(r)}})
 		return
-	case path[0] != "v2.0":
+	case !isVersion(path[0]):
 		notFoundPath(w)
 		return
 	}
@@ -45,6 +45,9 @@ func (n *neutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		neutronError(w, err)
 	}
 }
+
+// isVersion knows the API's version; clients that have found Octavia's in its place call it v2.
+func isVersion(word string) bool { return word == "v2.0" || word == "v2" }
 
 func neutronVersion(r *http.Request) map[string]any {
 	return map[string]any{"id": "v2.0", "status": "CURRENT", "links": []any{

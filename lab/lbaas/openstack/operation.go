@@ -46,7 +46,7 @@ func IdentityOperation(r *http.Request) string {
 // NetworkOperation is the same of Neutron.
 func NetworkOperation(r *http.Request) string {
 	path := segments(strings.TrimSuffix(r.URL.Path, ".json"))
-	if len(path) < 2 || path[0] != "v2.0" {
+	if len(path) < 2 || !isVersion(path[0]) {
 		return ""
 	}
 	return operation(r, networkKinds[strings.ReplaceAll(path[1], "_", "-")], len(path) > 2)

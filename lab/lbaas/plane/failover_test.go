@@ -184,7 +184,12 @@ func (s *space) serve(t *testing.T, name string, at netip.AddrPort) {
 func TestFailover(t *testing.T) {
 	s := newSpace(t)
 	var p pids
-	set := s.planeOf(t, s.failoverBalancer(t), plane.Options{Names: []string{"lb1", "lb2"}, Start: p.noting(s.instances)})
+	set := s.planeOf(t, s.failoverBalancer(t), plane.Options{
+		Names: []string{"lb1", "lb2"}, Start: p.noting(s.instances),
+		Fence: func(name string) error {
+			return inSpace(s.path(name), func() error { return plane.RemoveVIPs("eth0") })
+		},
+	})
 	at := net.JoinHostPort(vip4, fmt.Sprint(port))
 	who, established, err := s.ask("tcp", at, patience)
 	if err != nil {
@@ -199,8 +204,10 @@ func TestFailover(t *testing.T) {
 	if s.vipsOf(t, "lb1") != "10.10.0.128/32 fd00:10:10::128/128" || s.vipsOf(t, "lb2") != "" {
 		t.Fatalf("VIPs: %q, %q", s.vipsOf(t, "lb1"), s.vipsOf(t, "lb2"))
 	}
-	// The other instance has been told of these two when it says so: by then a beat of the first has passed.
-	time.Sleep(3 * 100 * time.Millisecond)
+	eventually(t, "both are known of", func() bool {
+		tcp, udp := set.Flows()
+		return tcp == 1 && udp == 1
+	})
 	for i, c := range []struct {
 		from, to, cause string
 		end             func() error

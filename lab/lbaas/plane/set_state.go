@@ -2,7 +2,6 @@ package plane
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 )
@@ -55,6 +54,14 @@ func (st *state) activeName() string {
 	return st.active.name
 }
 
+// flows is what the active instance carried at its last sign of life.
+func (st *state) flows() beat {
+	if st.active == nil {
+		return beat{}
+	}
+	return st.active.beat
+}
+
 func (st *state) standbyName() string {
 	for _, name := range st.set.o.Names {
 		if p := st.peers[name]; p != nil && p != st.active && p.heard && p.cause == "" && p.version == st.version {
@@ -67,21 +74,22 @@ func (st *state) standbyName() string {
 // apply takes the new desired state and sends the instances what is different.
 func (st *state) apply(balancers []Balancer, result chan<- error) {
 	old := st.want
-	st.want = make(map[string]Balancer, len(balancers))
-	st.order = st.order[:0]
+	want, order := make(map[string]Balancer, len(balancers)), make([]string, 0, len(balancers))
 	var p patch
 	for _, b := range balancers {
-		if _, twice := st.want[b.ID]; twice {
-			st.want = old
+		if _, twice := want[b.ID]; twice {
 			result <- fmt.Errorf("apply balancers: %s is there twice", b.ID)
 			return
 		}
-		if was, known := old[b.ID]; !known || !reflect.DeepEqual(was, b) {
-			p.Set = append(p.Set, b)
+		was, known := old[b.ID]
+		if !known || !was.equal(b) {
+			was = b.clone()
+			p.Set = append(p.Set, was)
 		}
-		st.want[b.ID] = b
-		st.order = append(st.order, b.ID)
+		want[b.ID] = was
+		order = append(order, b.ID)
 	}
+	st.want, st.order = want, order
 	for id := range old {
 		if _, still := st.want[id]; !still {
 			p.Delete = append(p.Delete, id)
