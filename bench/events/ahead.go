@@ -120,10 +120,5 @@ func (b *batch) decode() {
 
 // unpackNow saves all who read the histogram from taking it apart themselves. What is wrong with it, they say.
 func (e *Histogram) unpackNow() {
-	if e == nil {
-		return
-	}
-	if h, err := unpack(e.HDR); err == nil {
-		e.packed = h
-	}
+	_, _ = e.Packed()
 }

@@ -8,6 +8,7 @@
 package events
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -130,6 +131,7 @@ type LoadTick struct {
 	Latency      *Histogram       `json:"latency,omitempty"`      // of requests that succeeded
 	Connect      *Histogram       `json:"connect,omitempty"`      // time to an established connection, where one was made
 	Endpoints    map[string]int64 `json:"endpoints,omitempty"`    // pod that answered -> requests
+	Sources      map[string]int64 `json:"sources,omitempty"`      // connect: address that the pod saw as its client's -> connections
 	Open         int              `json:"open,omitempty"`         // hold: connections open at the end of the tick
 }
 
@@ -137,7 +139,7 @@ type LoadTick struct {
 type Histogram struct {
 	HDR string `json:"hdr"`
 
-	packed *hdrhistogram.PackedHistogram // the same, where ReadAhead has taken it apart; nil: not yet
+	packed atomic.Pointer[hdrhistogram.PackedHistogram] // the same, once somebody has taken it apart
 }
 
 // LoadEnded says that a load has stopped and no tick of it follows.

@@ -35,7 +35,8 @@ func (l *Listener) enqueue(e Event) {
 	if l.finished {
 		return
 	}
-	frequent := e.LoadTick != nil || e.Usage != nil || e.Softirq != nil || e.Sync != nil || e.Programming != nil
+	frequent := e.LoadTick != nil || e.Usage != nil || e.Softirq != nil || e.Sync != nil || e.Programming != nil ||
+		e.LBCall != nil || e.LBTraffic != nil || e.PartUsage != nil
 	if frequent && len(l.queue) >= maxBacklog {
 		l.dropped++
 		return

@@ -30,8 +30,12 @@ func (e *Histogram) Packed() (*hdrhistogram.PackedHistogram, error) {
 	if e == nil {
 		return nil, nil
 	}
-	if e.packed != nil {
-		return e.packed, nil
+	if h := e.packed.Load(); h != nil {
+		return h, nil
 	}
-	return unpack(e.HDR)
+	h, err := unpack(e.HDR)
+	if err == nil { // a live run has several readers: the sums, the charts, and what is written of it
+		e.packed.Store(h)
+	}
+	return h, err
 }

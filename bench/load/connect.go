@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -33,6 +34,7 @@ func runConnect(j *job) error {
 		}
 		_ = c.Close()
 		j.rec.success(c.pod, time.Since(due), c.greeting)
+		j.rec.seenAs(c.client)
 	})
 	return nil
 }
@@ -56,7 +58,8 @@ type conn struct {
 	net.Conn
 	in       *bufio.Reader
 	pod      string
-	greeting int64 // bytes
+	client   string // address that the server sees as ours, without the port; "": it does not say
+	greeting int64  // bytes
 }
 
 // open makes a connection, notes how long it took to be established, and reads the line that names the pod.
@@ -82,6 +85,7 @@ func open(ctx context.Context, target string, port int, established func(time.Du
 	}
 	if err == nil {
 		c.pod, err = podOf(line)
+		c.client = clientOf(line)
 	}
 	if err != nil {
 		_ = raw.Close()
@@ -138,6 +142,19 @@ func keep(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(-1) // fails only on a connection that is closed already
 	}
+}
+
+// clientOf reads "<pod> <node> <client>": the client's address, without its port.
+func clientOf(answer []byte) string {
+	fields := strings.Fields(string(answer))
+	if len(fields) < 3 {
+		return ""
+	}
+	client, err := netip.ParseAddrPort(fields[2])
+	if err != nil {
+		return ""
+	}
+	return client.Addr().Unmap().String()
 }
 
 // podOf reads "<pod> <node> <client>": the pod's name.

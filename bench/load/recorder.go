@@ -28,7 +28,7 @@ type recorder struct {
 // counts is one tick in the making.
 type counts struct {
 	requests, errors, late, bytes int64
-	byKind, endpoints             map[string]int64
+	byKind, endpoints, sources    map[string]int64
 	latency, connect              *hdrhistogram.Histogram
 }
 
@@ -36,6 +36,7 @@ func newCounts() *counts {
 	return &counts{
 		byKind:    map[string]int64{},
 		endpoints: map[string]int64{},
+		sources:   map[string]int64{},
 		latency:   events.NewHistogram(),
 		connect:   events.NewHistogram(),
 	}
@@ -57,6 +58,16 @@ func (r *recorder) success(endpoint string, latency time.Duration, bytes int64) 
 	if endpoint != "" {
 		r.now.endpoints[endpoint]++
 	}
+}
+
+// seenAs counts a connection whose server said where it comes from.
+func (r *recorder) seenAs(source string) {
+	if source == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now.sources[source]++
 }
 
 // failure counts a request that failed.
@@ -113,11 +124,11 @@ func (r *recorder) tick(now time.Time) *events.LoadTick {
 	t := &events.LoadTick{
 		Name: r.name, Seconds: seconds, Open: open,
 		Requests: c.requests, Errors: c.errors, Late: c.late, Bytes: c.bytes,
-		ErrorsByKind: c.byKind, Endpoints: c.endpoints,
+		ErrorsByKind: c.byKind, Endpoints: c.endpoints, Sources: c.sources,
 		Latency: events.Encode(c.latency), Connect: events.Encode(c.connect),
 	}
 	c.latency.Reset()
 	c.connect.Reset()
-	r.spare = &counts{byKind: map[string]int64{}, endpoints: map[string]int64{}, latency: c.latency, connect: c.connect}
+	r.spare = &counts{byKind: map[string]int64{}, endpoints: map[string]int64{}, sources: map[string]int64{}, latency: c.latency, connect: c.connect}
 	return t
 }

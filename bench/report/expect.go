@@ -44,6 +44,7 @@ var expression = regexp.MustCompile(`^\s*([^\s=!<>]+)\s*([=!<>~]+)\s*(.*?)\s*$`)
 //
 //	load.<name>.errors | errors.<kind> | error_rate | requests | rate | throughput | late | open
 //	load.<name>.latency.p50 | p90 | p99 | p999 | max | mean, and the same of connect
+//	load.<name>.sources
 //	load.<name>.endpoints | endpoints.min_share | endpoints.max_share
 //	programming.p50 | p99 | max | samples, the same of programming.added and programming.removed, programming.unobserved
 //	sync.count | full | partial | failures | cpu | cpu_per_sync | seconds.p50 | seconds.p99 | seconds.max

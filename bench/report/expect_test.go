@@ -23,7 +23,7 @@ func fullSubject() *Subject {
 		Loads: map[string]*Load{
 			"web": {Kind: "http", Requests: number[int64](1000), Errors: number[int64](5), ErrorsByKind: map[string]int64{"reset": 4, "status-503": 1},
 				Late: number[int64](2), Rate: number(200.0), ThroughputBps: number(1e6), Latency: lat(0.001), Connect: lat(0.01),
-				Endpoints: map[string]int64{"a": 10, "b": 30}, OpenMax: number(40)},
+				Endpoints: map[string]int64{"a": 10, "b": 30}, Sources: map[string]int64{"10.0.0.1": 40}, OpenMax: number(40)},
 			"web/direct": {Requests: number[int64](1), Errors: number[int64](0)},
 			"my.web-2":   {Requests: number[int64](2), Errors: number[int64](1)},
 			"web.errors": {Requests: number[int64](77), Errors: number[int64](0)},

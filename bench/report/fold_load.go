@@ -18,13 +18,14 @@ type load struct {
 	seconds                       float64
 	requests, errors, late, bytes int64
 	errorsByKind, endpoints       map[string]int64
+	sources                       map[string]int64
 	latency, connect              sum
 	openMax, openLast             int
 	unreadable                    error // of a histogram
 }
 
 func newLoad() *load {
-	return &load{errorsByKind: map[string]int64{}, endpoints: map[string]int64{}}
+	return &load{errorsByKind: map[string]int64{}, endpoints: map[string]int64{}, sources: map[string]int64{}}
 }
 
 func (l *load) start(e *events.LoadStarted) {
@@ -44,6 +45,9 @@ func (l *load) tick(e *events.LoadTick) {
 	}
 	for pod, n := range e.Endpoints {
 		l.endpoints[pod] += n
+	}
+	for source, n := range e.Sources {
+		l.sources[source] += n
 	}
 	l.merge(&l.latency, e.Latency)
 	l.merge(&l.connect, e.Connect)
@@ -105,7 +109,7 @@ func (l *load) measured() *Load {
 	}
 	r.Seconds = l.seconds
 	r.Requests, r.Errors = number(l.requests), number(l.errors)
-	r.ErrorsByKind, r.Endpoints = copied(l.errorsByKind), copied(l.endpoints)
+	r.ErrorsByKind, r.Endpoints, r.Sources = copied(l.errorsByKind), copied(l.endpoints), copied(l.sources)
 	if r.Intended > 0 || l.late > 0 {
 		r.Late = number(l.late)
 	}

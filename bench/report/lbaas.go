@@ -2,6 +2,7 @@ package report
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ type LBAPI struct {
 	Calls        int                     `json:"calls"`
 	Writes       int                     `json:"writes"`       // those that are no GET
 	MemberWrites int                     `json:"memberWrites"` // of those, the ones to members of pools
-	Errors       int                     `json:"errors"`       // answered 400 or above, or not at all
+	Errors       int                     `json:"errors"`       // answered 400 or above, but for 404 to a GET, or not at all
 	Seconds      *SyncSeconds            `json:"seconds,omitempty"`
 	Operations   map[string]*LBOperation `json:"operations,omitempty"`
 }
@@ -51,7 +52,7 @@ type LBOperation struct {
 // LBMembers is how the operating state of pool members changed.
 type LBMembers struct {
 	Changes int `json:"changes"`
-	Down    int `json:"down"` // changes to ERROR
+	Down    int `json:"down"` // changes from ONLINE to ERROR
 }
 
 // LBFailover is a VIP that moved to another instance.
@@ -121,7 +122,8 @@ func (l *lbaas) call(c *events.LBCall) {
 			l.api.MemberWrites++
 		}
 	}
-	if c.Code == 0 || c.Code >= 400 {
+	looked := c.Code == http.StatusNotFound && !c.Write // what is gone is not there: who asks wants to know
+	if c.Code == 0 || c.Code >= 400 && !looked {
 		l.api.Errors++
 	}
 	l.calls = append(l.calls, c.Seconds)
@@ -137,7 +139,7 @@ func (l *lbaas) state(s *events.LBState) {
 			l.members = &LBMembers{}
 		}
 		l.members.Changes++
-		if s.To == "ERROR" {
+		if s.From == "ONLINE" && s.To == "ERROR" {
 			l.members.Down++
 		}
 	}

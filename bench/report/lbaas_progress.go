@@ -8,8 +8,8 @@ import (
 	"proxylab/bench/units"
 )
 
-// lbaasLine is what a person who waits is told of load balancers and nodes; "": nothing.
-func lbaasLine(e events.Event) string {
+// LBaaSLine is what a person who waits is told of load balancers and nodes; "": nothing.
+func LBaaSLine(e events.Event) string {
 	switch {
 	case e.LBPublished != nil:
 		return publishedLine(e.LBPublished)

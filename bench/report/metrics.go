@@ -21,6 +21,12 @@ func loadMetrics() []metric[*Load] {
 		{"throughput", flow, func(l *Load) (*float64, string) { return l.ThroughputBps, "it received nothing" }},
 		{"late", count, func(l *Load) (*float64, string) { return converted(l.Late), "it sends nothing at set times" }},
 		{"open", count, func(l *Load) (*float64, string) { return converted(l.OpenMax), "it holds no connections" }},
+		{"sources", count, func(l *Load) (*float64, string) {
+			if len(l.Sources) == 0 {
+				return nil, "nobody said where its connections came from"
+			}
+			return number(float64(len(l.Sources))), ""
+		}},
 		{"endpoints", count, func(l *Load) (*float64, string) { return spread(l, func(n, _, _, _ float64) float64 { return n }) }},
 		{"endpoints.min_share", share, func(l *Load) (*float64, string) {
 			return spread(l, func(_, least, _, sum float64) float64 { return least / sum })

@@ -115,7 +115,7 @@ func (p *progress) ofSubject(e events.Event) {
 	case e.Swap != nil:
 		p.swapped(who, e.Swap)
 	default:
-		if text := lbaasLine(e); text != "" {
+		if text := LBaaSLine(e); text != "" {
 			p.line("%s%s", who, text)
 		}
 	}

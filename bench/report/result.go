@@ -93,6 +93,7 @@ type Load struct {
 	Latency       *Latency         `json:"latencySeconds,omitempty"` // of requests that succeeded, from when they were due
 	Connect       *Latency         `json:"connectSeconds,omitempty"` // to an established connection
 	Endpoints     map[string]int64 `json:"endpoints,omitempty"`      // pod that answered -> requests
+	Sources       map[string]int64 `json:"sources,omitempty"`        // connect: address that pods saw as the client's -> connections
 	OpenMax       *int             `json:"openMax,omitempty"`        // hold: most connections open at once
 	OpenLast      *int             `json:"openLast,omitempty"`       // hold: open at the end of its last tick
 	Error         string           `json:"error,omitempty"`          // why the generator itself failed

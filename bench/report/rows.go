@@ -107,6 +107,7 @@ func loadRows(cols []*column, name string) []row {
 		number("latency max", "latency.max"),
 		number("open at once", "open"),
 		spreadRow(cols, of),
+		names(cols, "pods saw it come from", "nobody said where its connections came from", func(s *Subject) string { return sourcesText(of(s)) }),
 	}
 	if kindOf(cols, name) == "stream" {
 		rest = append([]row{number("throughput", "throughput"), loadFigure(cols, "  straight to a pod", "throughput", direct)}, rest...)
@@ -311,4 +312,15 @@ func swapRows(cols []*column, i int) []row {
 	rows = append(rows, kinds(func(w *Swap) map[string]int64 { return w.BrokenByKind })...)
 	rows = append(rows, troubles(cols, "new requests failed", why, get(func(w *Swap) *float64 { return converted(&w.RequestsFailed) })))
 	return append(rows, kinds(func(w *Swap) map[string]int64 { return w.FailedByKind })...)
+}
+
+// sourcesText is the addresses that pods saw a load come from; of many, how many there are.
+func sourcesText(l *Load) string {
+	switch {
+	case l == nil || len(l.Sources) == 0:
+		return ""
+	case len(l.Sources) > 4:
+		return fmt.Sprintf("%d addresses", len(l.Sources))
+	}
+	return strings.Join(sortedKeys(l.Sources), "\n")
 }

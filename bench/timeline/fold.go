@@ -75,6 +75,8 @@ func (f *Folder) add(g *group, e events.Event, at float64) {
 		g.out.Programming = append(g.out.Programming, Programming{
 			At: at, Seconds: e.Programming.Seconds, Change: e.Programming.Change, Unobserved: e.Programming.Error != "",
 		})
+	case e.LBPublished != nil:
+		g.out.Published = append(g.out.Published, Published{At: at, Seconds: e.LBPublished.Seconds, Unobserved: e.LBPublished.Error != ""})
 	}
 }
 
@@ -135,7 +137,7 @@ func (f *Folder) Timeline() *Timeline {
 	}
 	for _, g := range f.groups {
 		out := g.out
-		out.Syncs, out.Programming = slices.Clone(g.out.Syncs), slices.Clone(g.out.Programming)
+		out.Syncs, out.Programming, out.Published = slices.Clone(g.out.Syncs), slices.Clone(g.out.Programming), slices.Clone(g.out.Published)
 		for _, name := range slices.Sorted(maps.Keys(g.loads)) {
 			out.Loads = append(out.Loads, g.loads[name].result(name))
 		}

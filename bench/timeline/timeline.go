@@ -26,6 +26,7 @@ type Group struct {
 	Loads       []*Load // by name, without those that go straight to a pod
 	Syncs       []Sync  // of the proxier itself, without those of another that took over in a live swap
 	Programming []Programming
+	Published   []Published
 }
 
 // Name is how people call it: "iptables (legacy)".
@@ -79,6 +80,12 @@ type Programming struct {
 	At, Seconds float64
 	Change      string // "added", "removed"
 	Unobserved  bool   // Seconds is the time limit
+}
+
+// Published is one Service that was waited for at its VIP.
+type Published struct {
+	At, Seconds float64
+	Unobserved  bool // Seconds is the time limit
 }
 
 // Fold is the timeline of a log's events.

@@ -45,10 +45,14 @@ func runeColumns(r rune) int {
 func newCanvas(w, h int) *canvas {
 	c := &canvas{w: max(w, 0), h: max(h, 0)}
 	c.cells = make([]cell, c.w*c.h)
-	for i := range c.cells {
-		c.cells[i].char = ' '
-	}
+	c.clear()
 	return c
+}
+
+func (c *canvas) clear() {
+	for i := range c.cells {
+		c.cells[i] = cell{char: ' '}
+	}
 }
 
 func (c *canvas) set(x, y int, char rune, s style) {
@@ -62,7 +66,8 @@ func (c *canvas) all() area { return area{c, 0, 0, c.w, c.h} }
 
 // render is the frame: h lines of at most w columns, without blanks at their ends.
 func (c *canvas) render(t *theme) string {
-	var out, run strings.Builder
+	var out strings.Builder
+	out.Grow(2 * len(c.cells))
 	for y := range c.h {
 		if y > 0 {
 			out.WriteByte('\n')
@@ -74,13 +79,13 @@ func (c *canvas) render(t *theme) string {
 		}
 		for x := 0; x < end; {
 			s := line[x].style
-			run.Reset()
+			out.WriteString(t.around[s][0])
 			for ; x < end && line[x].style == s; x++ {
 				if line[x].char != 0 {
-					run.WriteRune(line[x].char)
+					out.WriteRune(line[x].char)
 				}
 			}
-			t.write(&out, s, run.String())
+			out.WriteString(t.around[s][1])
 		}
 	}
 	return out.String()

@@ -37,8 +37,11 @@ func (m *model) draw(s *State, now time.Time) {
 	if s.waiting > 2000 { // so that the summary does not have to read all at once
 		s.digest(v.until)
 	}
-	c := newCanvas(m.w, m.h)
-	a := c.all()
+	if m.canvas == nil || m.canvas.w != m.w || m.canvas.h != m.h {
+		m.canvas = newCanvas(m.w, m.h)
+	}
+	m.canvas.clear()
+	a := m.canvas.all()
 	m.drawHead(a.sub(0, 0, a.w, headHeight), s)
 	foot := footHeight(a.h)
 	body := a.sub(0, headHeight, a.w, a.h-headHeight-foot)
@@ -50,7 +53,7 @@ func (m *model) draw(s *State, now time.Time) {
 	case m.menu != nil:
 		m.menu.draw(body)
 	}
-	m.drawn = c.render(m.theme)
+	m.drawn = m.canvas.render(m.theme)
 	v.state = nil // it is the source's
 }
 
@@ -219,9 +222,12 @@ func (m *model) drawKeys(a area) {
 		}
 		a.text(0, 0, bad, question)
 	default:
-		m.help.Width = max(a.w, 1)
+		if width := max(a.w, 1); m.help.Width != width || m.shortHelp == nil {
+			m.help.Width = width
+			m.shortHelp = strings.Split(m.help.ShortHelpView(m.keys.ShortHelp()), m.help.ShortSeparator)
+		}
 		x := 0
-		for i, part := range strings.Split(m.help.ShortHelpView(m.keys.ShortHelp()), m.help.ShortSeparator) {
+		for i, part := range m.shortHelp {
 			if i > 0 {
 				x += a.text(x, 0, frame, m.help.ShortSeparator)
 			}
@@ -271,5 +277,8 @@ func clockText(seconds float64) string {
 	}
 	return fmt.Sprintf("%02d:%02d", n/60, n%60)
 }
+
+// clock is a moment of the run, from its begin.
+func (v *view) clock(at time.Time) string { return clockText(at.Sub(v.state.Began).Seconds()) }
 
 func seconds(v float64) string { return units.Seconds(v) }

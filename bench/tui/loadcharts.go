@@ -130,9 +130,9 @@ func (v *view) window() (from, to float64) {
 	return 0, max(to, 10)
 }
 
-// drawLoad draws the charts of a load, one below the other over one time axis, for the subject at hand and, behind it,
+// drawCharts draws the charts of a load, one below the other over one time axis, for the subject at hand and, behind it,
 // those before.
-func drawLoad(a area, v *view, l *Load) {
+func drawCharts(a area, v *view, l *Load) {
 	cur := v.state.Current()
 	heading(a, v, l)
 	list := measures(l.kind())

@@ -15,12 +15,21 @@ import (
 type frameMsg time.Time
 
 // nextFrame comes in its turn, or, where the last one had not the time for all its work, as soon as keys have been looked at.
-func nextFrame(behind bool) tea.Cmd {
-	wait := time.Second / framesPerSecond
-	if behind {
+func (m *model) nextFrame() tea.Cmd {
+	wait := m.interval()
+	if m.behind() {
 		wait = time.Millisecond
 	}
 	return tea.Tick(wait, func(t time.Time) tea.Msg { return frameMsg(t) })
+}
+
+// interval is the time from one frame to the next. Whatever is played again moves as smoothly as it can; beside a run that is
+// measured a view is not to take more of a processor than it needs.
+func (m *model) interval() time.Duration {
+	if _, replay := m.source.(*Player); replay {
+		return time.Second / framesPerSecond
+	}
+	return time.Second / liveFrames
 }
 
 // page is one tab: a model of its own, with keys of its own.
@@ -44,6 +53,7 @@ type view struct {
 	control  bool
 	again    bool // a page did not get done with its work in time: another frame
 	until    func() bool
+	panes    map[string]*pane // by name
 
 	// A key asked for another load; which there are is known when it is drawn.
 	moveLoad int
@@ -84,6 +94,9 @@ type model struct {
 	menu      *menu
 	quit      bool
 
+	canvas    *canvas
+	shortHelp []string // the line of keys, for help.Width
+
 	drawn   string // the frame
 	version int    // of the state in it
 	second  int64  // of the clock in it
@@ -107,7 +120,7 @@ func newModel(source Source, o Options, t *theme) *model {
 }
 
 // Init is tea.Model's.
-func (m *model) Init() tea.Cmd { return nextFrame(false) }
+func (m *model) Init() tea.Cmd { return m.nextFrame() }
 
 // Update is tea.Model's.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -118,7 +131,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			return m, tea.Quit
 		}
 		m.frame(time.Time(msg))
-		return m, nextFrame(m.behind())
+		return m, m.nextFrame()
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)
 	case tea.KeyMsg:

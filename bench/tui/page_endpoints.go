@@ -117,7 +117,7 @@ func drawChanges(a area, v *view, sub *Subject) {
 		if p.Error != "" {
 			text, st = "> "+text, bad
 		}
-		x := a.text(0, y, faint, clockText(p.At.Sub(v.state.Began).Seconds())) + 1
+		x := a.text(0, y, faint, v.clock(p.At)) + 1
 		x += a.text(x, y, st, sign) + 1
 		room := a.w - x - columns(text) - 1
 		pod := p.Endpoint

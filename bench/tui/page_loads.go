@@ -119,16 +119,42 @@ func errorsText(l *Load) string {
 func drawTable(a area, rows [][]string, right []bool, styleOf func(row int) style) {
 	width := columnsOf(rows)
 	for y, row := range rows {
-		x := 0
-		for i, text := range row {
-			if i < len(right) && right[i] {
-				a.text(x+width[i]-columns(text), y, styleOf(y), text)
-			} else {
-				a.text(x, y, styleOf(y), text)
-			}
-			if width[i] > 0 {
-				x += width[i] + 2
-			}
+		drawRow(a, y, row, width, right, styleOf(y))
+	}
+}
+
+// scrollTable is drawTable with a heading, the first of the rows, below which the others scroll; marked are those that are to be
+// looked at.
+func scrollTable(a area, list *scroll, rows [][]string, right, marked []bool) {
+	width, styleOf := columnsOf(rows), markedRows(marked)
+	drawRow(a, 0, rows[0], width, right, styleOf(0))
+	list.draw(a.sub(0, 1, a.w, a.h-1), len(rows)-1, func(a area, i int) {
+		drawRow(a, 0, rows[i+1], width, right, styleOf(i+1))
+	})
+}
+
+func markedRows(marked []bool) func(row int) style {
+	return func(row int) style {
+		switch {
+		case row == 0:
+			return faint
+		case marked[row]:
+			return bad
+		}
+		return plain
+	}
+}
+
+func drawRow(a area, y int, row []string, width []int, right []bool, st style) {
+	x := 0
+	for i, text := range row {
+		if i < len(right) && right[i] {
+			a.text(x+width[i]-columns(text), y, st, text)
+		} else {
+			a.text(x, y, st, text)
+		}
+		if width[i] > 0 {
+			x += width[i] + 2
 		}
 	}
 }

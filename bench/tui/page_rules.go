@@ -45,7 +45,7 @@ func (p *rulesPage) draw(a area, v *view) {
 	p.before = min(max(p.before, 0), len(all)-1)
 	r := all[len(all)-1-p.before]
 	x := a.text(0, 0, bold, r.Service) + 1
-	x += a.text(x, 0, plain, fmt.Sprintf("on %s, by %s, at %s", r.Node, r.Proxier, clockText(r.At.Sub(v.state.Began).Seconds()))) + 2
+	x += a.text(x, 0, plain, fmt.Sprintf("on %s, by %s, at %s", r.Node, r.Proxier, v.clock(r.At))) + 2
 	if len(all) > 1 {
 		a.text(x, 0, faint, fmt.Sprintf("%d of %d · b before, n next", len(all)-p.before, len(all)))
 	}
@@ -61,16 +61,4 @@ func (p *rulesPage) draw(a area, v *view) {
 		}
 		a.text(0, 0, st, text)
 	})
-}
-
-// balancerPage shows load balancers, of which a run may have some.
-type balancerPage struct{ w, h int }
-
-func (p *balancerPage) title() string    { return "LBaaS" }
-func (p *balancerPage) setSize(w, h int) { p.w, p.h = w, h }
-
-func (p *balancerPage) key(keyMap, tea.KeyMsg, *view) bool { return false }
-
-func (p *balancerPage) draw(a area, _ *view) {
-	a.text(1, 0, faint, "No balancer in this run.")
 }

@@ -43,27 +43,7 @@ func (p *syncsPage) draw(a area, v *view) {
 		a.text(0, 3, faint, "No sync passes the filter.")
 		return
 	}
-	right := []bool{4: true, 5: true}
-	width := columnsOf(rows)
-	one := func(a area, row []string, st style) {
-		x := 0
-		for i, text := range row {
-			if i < len(right) && right[i] {
-				a.text(x+width[i]-columns(text), 0, st, text)
-			} else {
-				a.text(x, 0, st, text)
-			}
-			x += width[i] + 2
-		}
-	}
-	one(a.sub(0, 3, a.w, 1), rows[0], faint)
-	p.list.draw(a.sub(0, 4, a.w, a.h-4), len(rows)-1, func(a area, i int) {
-		st := plain
-		if failed[i+1] {
-			st = bad
-		}
-		one(a, rows[i+1], st)
-	})
+	scrollTable(a.sub(0, 3, a.w, a.h-3), &p.list, rows, []bool{4: true, 5: true}, failed)
 }
 
 // drawSyncTotals sums up.
@@ -115,5 +95,5 @@ func syncRow(v *view, s Sync) []string {
 	if s.Error != "" {
 		what = oneLine(s.Error)
 	}
-	return []string{clockText(s.At.Sub(v.state.Began).Seconds()), s.Node, s.Proxier, kind, seconds(s.Seconds), cpu, strings.TrimSpace(what)}
+	return []string{v.clock(s.At), s.Node, s.Proxier, kind, seconds(s.Seconds), cpu, strings.TrimSpace(what)}
 }

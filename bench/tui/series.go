@@ -16,6 +16,8 @@ type bucket struct {
 	open, ticks             int // connections open at the last tick of it
 	latency                 *hdrhistogram.PackedHistogram
 	todo                    []*events.Histogram // not yet in latency: it takes time to read them, and few are ever looked at
+	p50, p99                float64             // of latency, in seconds, if known
+	known                   bool
 }
 
 func (b *bucket) merge(o *bucket) {
@@ -28,6 +30,7 @@ func (b *bucket) merge(o *bucket) {
 		b.open = o.open
 	}
 	b.todo = append(b.todo, o.todo...)
+	b.known = false
 	if b.latency == nil {
 		b.latency = o.latency
 	} else if o.latency != nil {
@@ -37,6 +40,9 @@ func (b *bucket) merge(o *bucket) {
 
 // quantiles are the p50 and p99 of the latencies, in seconds. ok is false where there are none.
 func (b *bucket) quantiles() (p50, p99 float64, ok bool) {
+	if b.known && len(b.todo) == 0 { // every frame asks
+		return b.p50, b.p99, true
+	}
 	for _, h := range b.todo {
 		if b.latency == nil {
 			b.latency = hdrhistogram.NewPacked(1, 60_000_000, 2) // as precise as a chart can be drawn
@@ -49,7 +55,8 @@ func (b *bucket) quantiles() (p50, p99 float64, ok bool) {
 	if b.latency == nil || b.latency.TotalCount() == 0 {
 		return 0, 0, false
 	}
-	return float64(b.latency.ValueAtPercentile(50)) / 1e6, float64(b.latency.ValueAtPercentile(99)) / 1e6, true
+	b.p50, b.p99, b.known = float64(b.latency.ValueAtPercentile(50))/1e6, float64(b.latency.ValueAtPercentile(99))/1e6, true
+	return b.p50, b.p99, true
 }
 
 // series is buckets of equal width from a moment on.

@@ -143,7 +143,16 @@ func (s *State) tell(sub *Subject, e events.Event) {
 		w := e.Swap
 		s.say(e.Time, w.ConnectionsBroken > 0 || w.RequestsFailed > 0, "swapped %s to %s in %s: %d of %d connections broken, %d requests failed",
 			w.From, w.To, units.Seconds(w.Seconds), w.ConnectionsBroken, w.ConnectionsOpen, w.RequestsFailed)
+	default:
+		if line := report.LBaaSLine(e); line != "" {
+			s.say(e.Time, troublesome(e), "%s", line)
+		}
 	}
+}
+
+// troublesome is an event about load balancers or nodes that somebody should look at.
+func troublesome(e events.Event) bool {
+	return e.LBPublished != nil && e.LBPublished.Error != "" || e.LBFailover != nil && e.LBFailover.To == ""
 }
 
 // planned is how many subjects will be played.

@@ -30,6 +30,7 @@ type Subject struct {
 	Failed       int
 	CPU, Memory  *gauge // share of a core, and bytes, of the proxier on all nodes
 	Programming  []Programming
+	Balancers    Balancers
 	plan         []string  // the scenario's steps
 	origin       time.Time // where its charts begin: at its first step
 }
@@ -86,11 +87,20 @@ type Load struct {
 	Error  string
 	Series *series
 	recent []events.LoadTick // of the last seconds
+	lately *lately           // sum of recent; nil: to be made again
 	Pods   map[string]int64  // that answered, over all
 	Kinds  map[string]int64  // errors
 	Total  int64
 	Errors int64
 	all    *bucket // sum of Series, of a load that has ended
+
+	version int // changes with every event
+}
+
+// lately is what a load did in the last seconds.
+type lately struct {
+	bucket
+	pods map[string]int64
 }
 
 // recently is how far back "now" reaches, in ticks of half a second.
@@ -140,17 +150,21 @@ func (s *Subject) add(e events.Event) {
 	case e.LoadStarted != nil:
 		l := s.load(e.LoadStarted.Name)
 		l.Info, l.Ended, l.all = e.LoadStarted, false, nil
+		l.version++
 	case e.LoadTick != nil:
 		s.load(e.LoadTick.Name).tick(s.since(e.Time)-e.LoadTick.Seconds/2, e)
 	case e.LoadEnded != nil:
 		l := s.load(e.LoadEnded.Name)
-		l.Ended, l.Error, l.recent = true, e.LoadEnded.Error, nil
+		l.Ended, l.Error, l.recent, l.lately = true, e.LoadEnded.Error, nil, nil
+		l.version++
 	case e.Sync != nil:
 		s.sync(e)
 	case e.Usage != nil:
 		s.use(e)
 	case e.Programming != nil:
 		s.Programming = append(s.Programming, Programming{e.Time, e.Programming})
+	default:
+		s.Balancers.add(e)
 	}
 }
 
@@ -233,14 +247,25 @@ func (l *Load) tick(at float64, e events.Event) {
 	for kind, n := range t.ErrorsByKind {
 		l.Kinds[kind] += n
 	}
+	l.version++
+	l.lately = nil
 	l.recent = append(l.recent, *t)
 	if len(l.recent) > recently {
 		l.recent = append(l.recent[:0], l.recent[len(l.recent)-recently:]...)
 	}
 }
 
-// now is what the load did lately.
+// now is what the load did lately. It is not to be changed.
 func (l *Load) now() (b bucket, pods map[string]int64) {
+	if l.lately == nil {
+		b, pods := l.sumRecent()
+		b.quantiles() // so that they are in all copies
+		l.lately = &lately{b, pods}
+	}
+	return l.lately.bucket, l.lately.pods
+}
+
+func (l *Load) sumRecent() (b bucket, pods map[string]int64) {
 	pods = map[string]int64{}
 	for _, t := range l.recent {
 		one := bucket{seconds: t.Seconds, requests: t.Requests, errors: t.Errors, bytes: t.Bytes, open: t.Open, ticks: 1}

@@ -63,9 +63,3 @@ func (t *theme) colours() bool { return t.around[good][0] != "" }
 
 // shows says whether a blank of a style can be seen.
 func (t *theme) shows(s style) bool { return s == inverse && t.around[s][0] != "" }
-
-func (t *theme) write(out *strings.Builder, s style, text string) {
-	out.WriteString(t.around[s][0])
-	out.WriteString(text)
-	out.WriteString(t.around[s][1])
-}

@@ -1,8 +1,8 @@
 // Package tui shows a run on a terminal, while it happens or from its log.
 //
 // It is a view: it folds events (State) and draws what they say, and knows nothing of labs. Nothing here can hold up a
-// run: events are folded as they come, into sums and charts of bounded size, and ten times a second at most what
-// there is by then is drawn.
+// run: events are folded as they come, into sums and charts of bounded size, and some times a second what there is by
+// then is drawn.
 package tui
 
 import (
@@ -18,8 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// framesPerSecond is how often is drawn at most.
-const framesPerSecond = 10
+const (
+	// framesPerSecond is how often is drawn at most. A key is answered at the next of them.
+	framesPerSecond = 10
+	// liveFrames is how often the figures of a live run are drawn: its loads report twice a second.
+	liveFrames = 4
+)
 
 // Options are what a Program needs to know.
 type Options struct {

@@ -87,17 +87,11 @@ func newDial() *cobra.Command {
 
 func (o *conformanceOptions) run(cmd *cobra.Command) error {
 	chosen, err := o.rows()
-	if err != nil {
-		return err
-	}
-	if o.list {
+	if o.list && err == nil {
 		return listRows(cmd.OutOrStdout(), chosen)
 	}
-	if err := o.validate(cmd); err != nil {
-		return err
-	}
-	under, err := conform.Proxiers(o.proxiers)
-	if err != nil {
+	under, unknown := conform.Proxiers(o.proxiers)
+	if err := errors.Join(err, o.validate(cmd), unknown); err != nil { // all that is wrong, at once
 		return usageError{err}
 	}
 	if o.kernel.uml() {

@@ -81,6 +81,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or a wrong file, 3 an expectation did 
 
 // run checks everything that can be checked before it starts anything.
 func (o *runOptions) run(cmd *cobra.Command, names []string) error {
+	collectSeldom()
 	wrong := o.validate(cmd)
 	loaded, err := loadScenarios(names)
 	if err := errors.Join(wrong, err); err != nil {

@@ -78,7 +78,7 @@ func (l *Lab) serveLBaaS(ctx context.Context) error {
 		names = append(names, b.Name)
 	}
 	return lbaas.Serve(ctx, listener, lbaas.Options{
-		State: filepath.Join(l.lbaasDir(), "state.json"),
+		State:  filepath.Join(l.lbaasDir(), "state.json"),
 		Faults: s.LBaaS.Plan, ProvisionDelay: s.LBaaS.ProvisionDelay, ProvisionJitter: s.LBaaS.ProvisionJitter,
 		DefaultProject: project,
 		Users:          []openstack.User{{Name: user, Password: password, Grants: []openstack.Grant{{Project: project, Roles: []string{"admin", "member", "reader"}}}}},

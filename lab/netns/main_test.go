@@ -13,16 +13,21 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"proxylab/lab"
 	"proxylab/lab/controlplane"
+	"proxylab/lab/lbaas/cloud"
+	"proxylab/lab/lbaas/plane"
 	"proxylab/lab/netns"
 )
 
 // TestMain makes the test binary its own sub-commands: a lab runs this binary again.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"component", "agent", "proxier", "lab-up", "lab-down"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"component", "agent", "proxier", "lab-up", "lab-down", "lab-lbaas", plane.InstanceCommand, cloud.Name}, os.Args[1]) {
 		root := &cobra.Command{Use: "proxylab", SilenceUsage: true}
 		root.AddCommand(controlplane.Commands()...)
 		root.AddCommand(netns.Commands()...)
+		root.AddCommand(plane.Commands()...)
+		root.AddCommand(cloud.Commands()...)
 		root.AddCommand(fakeProxier(), upCommand(), downCommand())
 		ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 		err := root.ExecuteContext(ctx)
@@ -77,7 +82,7 @@ func report(ctx context.Context, how string) error {
 // upCommand brings a lab up, to be killed while it does.
 func upCommand() *cobra.Command {
 	return &cobra.Command{Use: "lab-up", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
-		l, err := netns.New(netns.Options{Name: args[0]})
+		l, err := netns.New(netns.Options{Name: args[0], LBaaS: &lab.LBaaSSpec{Standby: true}})
 		if err != nil {
 			return err
 		}

@@ -141,10 +141,11 @@ func enter(path string, kind int) error {
 
 // Proc is a running process of a lab.
 type Proc struct {
-	PID  int
-	PPID int
-	Lab  string
-	Part string
+	PID   int
+	PPID  int
+	Group int // process group
+	Lab   string
+	Part  string
 }
 
 // Find lists the running processes of a lab, of every lab when lab is empty. A process whose parent has the same part
@@ -167,7 +168,8 @@ func Find(lab string) ([]Proc, error) {
 	return found, nil
 }
 
-// Root returns the topmost process with this part, nil where there is none.
+// Root returns the topmost process with this part, nil where there is none. It leads a process group, as all do that Start starts:
+// what it has just forked looks like it until its exec, and when its parent is killed then, it is topmost, too.
 func Root(lab, part string) (*Proc, error) {
 	all, err := Find(lab)
 	if err != nil {
@@ -178,7 +180,7 @@ func Root(lab, part string) (*Proc, error) {
 		parts[p.PID] = p.Part
 	}
 	for _, p := range all {
-		if p.Part == part && parts[p.PPID] != part {
+		if p.Part == part && parts[p.PPID] != part && p.Group == p.PID {
 			return &p, nil
 		}
 	}
@@ -210,10 +212,11 @@ func read(pid int) (Proc, bool) {
 		return Proc{}, false
 	}
 	fields := stat(dir)
-	if len(fields) < 2 || fields[0] == "Z" {
+	if len(fields) < 3 || fields[0] == "Z" {
 		return Proc{}, false
 	}
 	p.PPID, _ = strconv.Atoi(fields[1])
+	p.Group, _ = strconv.Atoi(fields[2])
 	return p, true
 }
 
@@ -267,11 +270,12 @@ func signalUntilGone(ctx context.Context, lab, part string, sig unix.Signal, lim
 			parts[p.PID] = p.Part
 		}
 		var left []string
+		var pids []int
 		for _, p := range all {
 			if !below(p.Part, part) {
 				continue
 			}
-			left = append(left, fmt.Sprintf("%s (pid %d)", p.Part, p.PID))
+			left, pids = append(left, fmt.Sprintf("%s (pid %d)", p.Part, p.PID)), append(pids, p.PID)
 			if !told[p.PID] && (sig == unix.SIGKILL || parts[p.PPID] != p.Part) {
 				told[p.PID] = true
 				_ = unix.Kill(p.PID, sig) // gone already is fine
@@ -286,10 +290,29 @@ func signalUntilGone(ctx context.Context, lab, part string, sig unix.Signal, lim
 			}
 			return nil
 		}
+		if err := awaitEnd(ctx, pids, deadline); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitEnd returns when one of the processes has ended, or at the deadline. To look at those alone costs little; to look for all of a
+// lab's costs a look at every process of the machine.
+func awaitEnd(ctx context.Context, pids []int, deadline time.Time) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for time.Now().Before(deadline) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		case <-tick.C:
+		}
+		for _, pid := range pids {
+			fields := stat(filepath.Join("/proc", strconv.Itoa(pid)))
+			if len(fields) == 0 || fields[0] == "Z" || fields[0] == "X" {
+				return nil
+			}
 		}
 	}
+	return nil
 }

@@ -101,3 +101,32 @@ func TestStopTellsTheTopmostAlone(t *testing.T) {
 		t.Error("the child was ended, too:", err)
 	}
 }
+
+// What a process has just forked bears its name until its exec: when the process is killed then, nothing of that name runs any more.
+func TestRootIsNoOrphan(t *testing.T) {
+	lab := fmt.Sprintf("procs-orphan-%d", os.Getpid())
+	parent := start(t, lab, "proxier/node1", `sleep 60 & echo up; wait`)
+	defer func() {
+		if err := procs.Stop(context.Background(), lab, "", 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	if p, err := procs.Root(lab, "proxier/node1"); err != nil || p == nil || p.PID != parent.Process.Pid {
+		t.Fatalf("root %v, %v, want process %d", p, err, parent.Process.Pid)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		all, err := procs.Find(lab)
+		if err != nil || len(all) == 0 || time.Now().After(end) {
+			t.Fatalf("%v, %v, want the child alone", all, err)
+		}
+		if len(all) == 1 && all[0].PID != parent.Process.Pid {
+			break
+		}
+	}
+	if p, err := procs.Root(lab, "proxier/node1"); err != nil || p != nil {
+		t.Errorf("root %v, %v, want none: it was killed", p, err)
+	}
+}

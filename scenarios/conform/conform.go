@@ -66,12 +66,13 @@ func New(ctx context.Context, l lab.Lab, specs []lab.ProxierSpec) (*Cluster, err
 // Proxiers describes the named proxiers.
 func Proxiers(names []string) ([]conformance.Proxier, error) {
 	var all []conformance.Proxier
+	var errs []error
 	for _, name := range names {
 		info, err := proxiers.Lookup(name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, conformance.Proxier{Name: info.Name, Mode: info.Mode, Native: info.Native})
+		all, errs = append(all, conformance.Proxier{Name: info.Name, Mode: info.Mode, Native: info.Native}), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return all, nil
 }
@@ -127,11 +128,8 @@ func (c *Cluster) Start(ctx context.Context, node string, p conformance.Proxier)
 // Stop ends the proxier of a node.
 func (c *Cluster) Stop(ctx context.Context, node string) error { return c.lab.StopProxier(ctx, node) }
 
-// forkLimit is for how long another process may look like the proxier that was killed: a program that it was about to
-// start does until its exec. What stays is a proxier that was started anew, as a kubelet does.
-const forkLimit = time.Second
-
-// Kill ends the proxier of a node as a crash does: what it has started goes on by itself.
+// Kill ends the proxier of a node as a crash does: what it has started goes on by itself. Another may run there when Kill returns:
+// a kubelet starts one anew.
 func (c *Cluster) Kill(ctx context.Context, node string) error {
 	is, err := c.lab.Proxier(ctx, node)
 	if err != nil || is == nil {
@@ -140,17 +138,10 @@ func (c *Cluster) Kill(ctx context.Context, node string) error {
 	if err := unix.Kill(is.PID, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("kill the proxier of %s: %w", node, err)
 	}
-	var other time.Time
 	for {
 		left, err := c.lab.Proxier(ctx, node)
-		switch {
-		case err != nil || left == nil:
+		if err != nil || left == nil || left.PID != is.PID {
 			return err
-		case left.PID == is.PID:
-		case other.IsZero():
-			other = time.Now()
-		case time.Since(other) > forkLimit:
-			return nil
 		}
 		select {
 		case <-ctx.Done():

@@ -2,11 +2,13 @@ package play
 
 import (
 	"bytes"
-	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // follower reads a file of lines as it grows.
@@ -23,23 +25,12 @@ func followFile(path string, f func(line []byte)) *follower {
 	w := &follower{stop: func() { once.Do(func() { close(quit) }) }, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		var (
-			offset int64
-			rest   []byte
-		)
-		ticker := time.NewTicker(100 * time.Millisecond)
-		defer ticker.Stop()
-		for last := false; ; {
-			offset, rest = readLines(path, offset, rest, f)
-			if last {
-				return
-			}
-			select {
-			case <-ticker.C:
-			case <-quit:
-				last = true
-			}
+		lines := &growingLines{path: path, handle: f}
+		defer lines.close()
+		for lines.read(); lines.await(quit); lines.read() {
+			continue
 		}
+		lines.read()
 	}()
 	return w
 }
@@ -49,30 +40,85 @@ func (w *follower) close() {
 	<-w.done
 }
 
-// readLines hands on the complete lines behind offset and returns where it got to, with the begun line.
-func readLines(path string, offset int64, rest []byte, f func([]byte)) (int64, []byte) {
-	file, err := os.Open(path)
+// growingLines hands on the lines of a file as they become complete.
+type growingLines struct {
+	path   string
+	handle func([]byte)
+	file   *os.File          // nil: it is not there yet
+	grown  *fsnotify.Watcher // tells that file has grown; nil: nothing tells
+	begun  []byte            // the last line, as far as it is there
+}
+
+// How often a file is looked at: one that something tells of, in case that it does not tell, and another.
+const (
+	lookSometimes = time.Second
+	lookOften     = 100 * time.Millisecond
+)
+
+// await returns when there may be more to read, or false when quit is closed.
+func (g *growingLines) await(quit <-chan struct{}) bool {
+	interval := lookOften
+	var changed <-chan fsnotify.Event
+	var failed <-chan error
+	if g.grown != nil {
+		interval, changed, failed = lookSometimes, g.grown.Events, g.grown.Errors
+	}
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
+	select {
+	case <-quit:
+		return false
+	case <-changed:
+	case <-failed: // too many changes to tell, say: there is something to read
+	case <-timer.C:
+	}
+	return true
+}
+
+// open opens the file, if it is there.
+func (g *growingLines) open() bool {
+	file, err := os.Open(g.path)
 	if err != nil {
-		return offset, rest // not there yet
+		return false
 	}
-	defer file.Close()
-	if _, err := file.Seek(offset, io.SeekStart); err != nil {
-		return offset, rest
+	g.file = file
+	if w, err := fsnotify.NewWatcher(); err == nil {
+		if err = w.Add(g.path); err == nil {
+			g.grown = w
+		} else {
+			_ = w.Close() // nothing was written through it
+		}
 	}
-	data, err := io.ReadAll(file)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return offset, rest
+	return true
+}
+
+// read hands on the lines that are complete by now.
+func (g *growingLines) read() {
+	if g.file == nil && !g.open() {
+		return
 	}
-	offset += int64(len(data))
-	rest = append(rest, data...)
+	data, err := io.ReadAll(g.file)
+	if err != nil {
+		slog.Debug("read a file that grows", "path", g.path, "error", err)
+	}
+	g.begun = append(g.begun, data...)
 	for {
-		line, after, complete := bytes.Cut(rest, []byte{'\n'})
+		line, after, complete := bytes.Cut(g.begun, []byte{'\n'})
 		if !complete {
-			return offset, rest
+			return
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
-			f(line)
+			g.handle(line)
 		}
-		rest = after
+		g.begun = after
+	}
+}
+
+func (g *growingLines) close() {
+	if g.file != nil {
+		_ = g.file.Close() // it was only read
+	}
+	if g.grown != nil {
+		_ = g.grown.Close()
 	}
 }

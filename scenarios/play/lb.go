@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"proxylab/lab"
 	"proxylab/lab/lbaas/faults"
 	"proxylab/scenarios"
@@ -38,11 +41,21 @@ func (s *subject) lb(ctx context.Context, step scenarios.LBStep) error {
 	case step.Kill != "":
 		return s.balancers.put(ctx, faults.Fault{Name: "kill", Kill: step.Kill})
 	case step.Create != nil:
-		return s.stage.apply(ctx, step.Create.Objects())
+		return s.createBalanced(ctx, *step.Create)
 	case step.Await != nil:
 		return s.awaitBalancers(ctx, *step.Await)
 	}
 	return fmt.Errorf("step %q cannot be played", step)
+}
+
+// createBalanced makes the Services a few at a time: somebody who creates many does not wait for each.
+func (s *subject) createBalanced(ctx context.Context, c scenarios.LBCreate) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for _, o := range c.Objects() {
+		group.Go(func() error { return s.stage.apply(ctx, []*unstructured.Unstructured{o}) })
+	}
+	return group.Wait()
 }
 
 func (s *subject) awaitBalancers(ctx context.Context, a scenarios.LBAwait) error {
@@ -60,23 +73,23 @@ func (b *balancers) awaitMembers(ctx context.Context, services []string, want in
 	for {
 		var lacking []string
 		b.mu.Lock()
-		changed := b.changed
+		changed, counts := b.changed, b.model.fewest()
+		b.mu.Unlock()
 		for _, name := range services {
 			namespace, service := scenarios.SplitName(name)
-			if n, ok := b.model.fewest(namespace, service); !ok {
+			if n, ok := counts[namespace+"/"+service]; !ok {
 				lacking = append(lacking, name+" has no pool")
 			} else if n != want {
 				lacking = append(lacking, fmt.Sprintf("%s has %d members that take traffic", name, n))
 			}
 		}
-		b.mu.Unlock()
 		if len(lacking) == 0 {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-timer.C:
-			return fmt.Errorf("after %s: %s, want %d", limit, strings.Join(lacking, ", "), want)
+			return fmt.Errorf("after %s: %s, want %d", limit, strings.Join(few(lacking), ", "), want)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -9,18 +9,29 @@ import (
 	"proxylab/lab/lbaas/plane"
 )
 
-// balancerModel is what the events tell of the load balancers.
+// balancerModel is what the events tell of the load balancers. There may be a thousand pools with twenty members each, and
+// several changes of each of them.
 type balancerModel struct {
-	since     map[string]time.Time // of the present state, by ID and field
-	balancers map[string]string    // ID -> name
-	pools     map[string]string    // ID -> balancer
-	members   map[string]member
+	since    map[string]time.Time // of the present state, by ID and field
+	services map[string]string    // ID of a balancer -> namespace/name of its Service
+	pools    map[string]*pool
+	members  map[string]member
+}
+
+type pool struct {
+	balancer string // ID
+	taking   int    // members that take traffic
 }
 
 type member struct {
 	pool      string // ID
 	operating string
 	ready     bool // its provisioning is done
+}
+
+// takes says that traffic goes to it.
+func (m member) takes() bool {
+	return m.ready && (m.operating == plane.Online || m.operating == plane.NoMonitor)
 }
 
 // Octavia's names of the two states.
@@ -30,7 +41,16 @@ const (
 )
 
 func newBalancerModel() balancerModel {
-	return balancerModel{since: map[string]time.Time{}, balancers: map[string]string{}, pools: map[string]string{}, members: map[string]member{}}
+	return balancerModel{since: map[string]time.Time{}, services: map[string]string{}, pools: map[string]*pool{}, members: map[string]member{}}
+}
+
+// serviceOf is the Service that a balancer of that name is for: kube_service_CLUSTER_NAMESPACE_SERVICE.
+func serviceOf(balancer string) string {
+	parts := strings.Split(balancer, "_")
+	if len(parts) < 5 {
+		return ""
+	}
+	return parts[len(parts)-2] + "/" + parts[len(parts)-1]
 }
 
 // change notes a state, and is what is logged of it.
@@ -51,12 +71,11 @@ func (m *balancerModel) change(at time.Time, s *octavia.State) *events.LBState {
 	}
 	switch s.Kind {
 	case "loadbalancer":
-		note := m.balancers
-		if note[s.ID] = s.Name; gone {
-			delete(note, s.ID)
+		if m.services[s.ID] = serviceOf(s.Name); gone {
+			delete(m.services, s.ID)
 		}
 	case "pool":
-		if m.pools[s.ID] = s.Balancer; gone {
+		if m.pool(s.ID).balancer = s.Balancer; gone {
 			delete(m.pools, s.ID)
 		}
 	case "member":
@@ -66,40 +85,49 @@ func (m *balancerModel) change(at time.Time, s *octavia.State) *events.LBState {
 	return e
 }
 
-func (m *balancerModel) member(s *octavia.State, gone bool) {
-	if gone {
-		delete(m.members, s.ID)
-		return
+// pool finds or makes one: its members may be told of first.
+func (m *balancerModel) pool(id string) *pool {
+	if m.pools[id] == nil {
+		m.pools[id] = &pool{}
 	}
-	is := m.members[s.ID]
-	is.pool = s.Parent
-	switch s.Field {
-	case operating:
-		is.operating = s.To
-	case provisioning:
-		is.ready = s.To == "ACTIVE"
-	}
-	m.members[s.ID] = is
+	return m.pools[id]
 }
 
-// fewest is the number of members that take traffic in that pool of a Service's balancer which has the fewest; false: the
-// Service has no balancer with a pool.
-func (m *balancerModel) fewest(namespace, service string) (members int, ok bool) {
+func (m *balancerModel) member(s *octavia.State, gone bool) {
+	was := m.members[s.ID]
+	is := was
+	is.pool = s.Parent
+	switch {
+	case gone:
+		is = member{}
+	case s.Field == operating:
+		is.operating = s.To
+	case s.Field == provisioning:
+		is.ready = s.To == "ACTIVE"
+	}
+	switch pool := m.pool(s.Parent); {
+	case is.takes() && !was.takes():
+		pool.taking++
+	case !is.takes() && was.takes():
+		pool.taking--
+	}
+	if m.members[s.ID] = is; gone {
+		delete(m.members, s.ID)
+	}
+}
+
+// fewest is, for each Service whose balancer has a pool, the number of members that take traffic in that pool of it which has
+// the fewest.
+func (m *balancerModel) fewest() map[string]int {
 	counts := map[string]int{}
-	for pool, balancer := range m.pools {
-		if strings.HasSuffix(m.balancers[balancer], "_"+namespace+"_"+service) {
-			counts[pool] = 0
+	for _, p := range m.pools {
+		service, ok := m.services[p.balancer]
+		if !ok {
+			continue
+		}
+		if n, there := counts[service]; !there || p.taking < n {
+			counts[service] = p.taking
 		}
 	}
-	for _, is := range m.members {
-		if _, ours := counts[is.pool]; ours && is.ready && (is.operating == plane.Online || is.operating == plane.NoMonitor) {
-			counts[is.pool]++
-		}
-	}
-	for _, n := range counts {
-		if !ok || n < members {
-			members, ok = n, true
-		}
-	}
-	return members, ok
+	return counts
 }

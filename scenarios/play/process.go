@@ -96,7 +96,7 @@ func readEvents(r io.Reader, sink func(events.Event)) error {
 	lines.Buffer(make([]byte, 64<<10), 4<<20)
 	for lines.Scan() {
 		var e events.Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if err := events.Unmarshal(lines.Bytes(), &e); err != nil {
 			return fmt.Errorf("not an event: %q: %w", lines.Text(), err)
 		}
 		sink(e)

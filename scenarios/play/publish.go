@@ -189,10 +189,15 @@ func (p *publisher) waiting(names []string, until string) (list []string, change
 			list = append(list, name+" does not answer at "+is.address)
 		}
 	}
+	return few(list), p.changed
+}
+
+// few is a list that a message can hold.
+func few(list []string) []string {
 	if most := 5; len(list) > most {
-		list = append(list[:most], fmt.Sprintf("and %d more", len(list)-most))
+		return append(list[:most:most], fmt.Sprintf("and %d more", len(list)-most))
 	}
-	return list, p.changed
+	return list
 }
 
 // close reports the Services that never had a VIP, and ends the prober, which reports those that never answered.

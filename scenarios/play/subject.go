@@ -68,9 +68,6 @@ func (s *subject) play(ctx context.Context) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience(tearDownLimit))
 	defer cancel()
 	err = errors.Join(err, s.tearDown(ending, ctx.Err() != nil))
-	if s.balancers != nil {
-		s.balancers.close()
-	}
 	stopSoftirq()
 	ended := events.SubjectEnded{}
 	switch {
@@ -190,6 +187,9 @@ func (s *subject) finish(ctx context.Context) error {
 	err := errors.Join(s.stopLoads(ctx, names), stopProbes(probes))
 	if s.publisher != nil {
 		err = errors.Join(err, s.publisher.close())
+	}
+	if s.balancers != nil { // to clear up is not the scenario's doing any more
+		s.balancers.close()
 	}
 	return err
 }

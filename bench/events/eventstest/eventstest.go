@@ -114,13 +114,16 @@ func Write(t testing.TB, dir, id string, log []byte) string {
 // machine has other work, the time on the wall says little.
 func ReportCPU(b *testing.B) (done func()) {
 	b.Helper()
-	used := func() float64 {
-		var r unix.Rusage
-		if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
+	from := CPUSeconds(b)
+	return func() { b.ReportMetric((CPUSeconds(b)-from)/float64(b.N), "cpu-s/op") }
+}
+
+// CPUSeconds is the processor time of this process so far.
+func CPUSeconds(b *testing.B) float64 {
+	b.Helper()
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		b.Fatal(err)
 	}
-	from := used()
-	return func() { b.ReportMetric((used()-from)/float64(b.N), "cpu-s/op") }
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
 }

@@ -44,6 +44,7 @@ func groups(v *View) ([]Group, error) {
 		{Group{ID: "programming", Title: "From an API change to the data path", Text: "How long after a change was committed the data path obeyed, as probes saw it."}, programmingCharts(v)},
 		{Group{ID: "cost", Title: "What the proxier did", Text: "Its syncs, and what they cost."}, costCharts(v)},
 		{Group{ID: "swaps", Title: "Live changes of the proxier", Text: "Connections that were open when another proxier took over, and new requests in the same time."}, swapCharts(v)},
+		{Group{ID: "lbaas", Title: "Load balancers", Text: "From a Service of type LoadBalancer to an answer through its VIP, and what that asked of the API."}, balancerCharts(v)},
 	} {
 		if len(g.list) == 0 {
 			continue

@@ -98,7 +98,7 @@ type State struct {
 	Balancer string `json:"balancer"`
 	Parent   string `json:"parent,omitempty"`  // of a member: its pool; of a listener or pool: its balancer
 	Address  string `json:"address,omitempty"` // where it is found, as far as it is
-	Field    string `json:"field"` // provisioning_status or operating_status
+	Field    string `json:"field"`             // provisioning_status or operating_status
 	From     string `json:"from,omitempty"`
 	To       string `json:"to"` // DELETED: it is gone
 }

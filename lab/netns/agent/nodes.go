@@ -41,6 +41,8 @@ func register(ctx context.Context, c kubernetes.Interface, n fabric.Node, versio
 			corev1.LabelArchStable:     runtime.GOARCH,
 		}},
 		Spec: corev1.NodeSpec{PodCIDR: n.Pods4.String(), PodCIDRs: []string{n.Pods4.String(), n.Pods6.String()}},
+		// As a kubelet does: who hears of the node is to know its addresses at once.
+		Status: nodeStatus(n, version, time.Now()),
 	}
 	_, err := c.CoreV1().Nodes().Create(ctx, want, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -50,7 +52,8 @@ func register(ctx context.Context, c kubernetes.Interface, n fabric.Node, versio
 	if err != nil {
 		return nil, err
 	}
-	have, err := c.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, status, metav1.PatchOptions{}, "status")
+	// Lists are replaced: a strategic patch would add to the two addresses of one type the same two.
+	have, err := c.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, status, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return nil, fmt.Errorf("status of %s: %w", n.Name, err)
 	}
