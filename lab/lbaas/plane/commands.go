@@ -24,6 +24,7 @@ func Commands() []*cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGTERM, unix.SIGINT)
 			defer stop()
+			signal.Ignore(unix.SIGPIPE) // an orchestrator that has gone is an error of a write, and VIPs are removed
 			tune()
 			o.Log = cmd.ErrOrStderr()
 			return Instance(ctx, cmd.InOrStdin(), cmd.OutOrStdout(), o)

@@ -15,8 +15,7 @@ const (
 	turnAround = time.Second
 )
 
-// deadline is a context that ends at its time and is never cancelled before: net needs a goroutine more for each
-// connection that may be.
+// deadline is a context whose end a dialer sees to by itself: it has no timer of its own.
 type deadline struct {
 	context.Context
 	at time.Time
@@ -69,7 +68,7 @@ func (f *frontend) connectTo(ctx context.Context, p *pool, client, vip netip.Add
 	}
 	err = f.attempts(ctx, p, nil, client, func(to choice) (err error) {
 		c = to
-		conn, err = f.dial(p, to, client, vip)
+		conn, err = f.dial(ctx, p, to, client, vip)
 		return err
 	})
 	return conn, c, err
@@ -96,13 +95,13 @@ func (p *pool) again(failed choice, last bool, client netip.AddrPort) (c choice,
 	return c, alone, err
 }
 
-func (f *frontend) dial(p *pool, c choice, client, vip netip.AddrPort) (*net.TCPConn, error) {
+func (f *frontend) dial(ctx context.Context, p *pool, c choice, client, vip netip.AddrPort) (*net.TCPConn, error) {
 	head, err := preface(p.protocol(), client, vip)
 	if err != nil {
 		return nil, err
 	}
 	d := net.Dialer{KeepAlive: -1}
-	conn, err := d.DialContext(deadline{context.Background(), time.Now().Add(f.connect)}, "tcp", c.address)
+	conn, err := d.DialContext(deadline{ctx, time.Now().Add(f.connect)}, "tcp", c.address)
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ type udpSocket struct {
 	cancel context.CancelFunc
 
 	mu    sync.Mutex
+	room  int // flows at most
 	flows map[netip.AddrPort]*flow
 }
 
@@ -50,7 +51,7 @@ func (l *listener) openUDP(at netip.AddrPort, o vip.Options) (socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &udpSocket{l: l, conn: conn, at: at, flows: map[netip.AddrPort]*flow{}}
+	s := &udpSocket{l: l, conn: conn, at: at, room: maxFlows, flows: map[netip.AddrPort]*flow{}}
 	s.ctx, s.cancel = context.WithCancel(l.ctx)
 	context.AfterFunc(s.ctx, s.end)
 	go s.run()
@@ -116,7 +117,7 @@ func (s *udpSocket) flowOf(client netip.AddrPort) *flow {
 	if conf.pool == nil || s.ctx.Err() != nil || conf.spec.ConnectionLimit > 0 && len(s.flows) >= conf.spec.ConnectionLimit {
 		return nil
 	}
-	if len(s.flows) >= maxFlows {
+	if len(s.flows) >= s.room {
 		s.makeRoom()
 	}
 	c, err := s.choose(conf.pool, client)

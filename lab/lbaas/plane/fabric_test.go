@@ -1,9 +1,15 @@
 package plane_test
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +93,66 @@ func TestVIPsAreCleanedUp(t *testing.T) {
 		plane.Options{Names: []string{"lb1"}, Start: s.instances})
 	if got := s.vipsOf(t, "lb1"); got != vip4+"/32" {
 		t.Error(got)
+	}
+}
+
+// A member that does not even refuse is given up after the connect timeout, and the client gets another one.
+func TestMemberConnectTimeout(t *testing.T) {
+	s := newSpace(t)
+	s.serve(t, "a", netip.MustParseAddrPort("10.10.0.21:9000"))
+	member := func(id, a string) plane.Member {
+		return plane.Member{ID: id, Address: netip.MustParseAddr(a), Port: 9000, Weight: 1, AdminUp: true}
+	}
+	s.planeOf(t, plane.Balancer{
+		ID: "lb", AdminUp: true, VIPs: []netip.Addr{netip.MustParseAddr(vip4)},
+		Listeners: []plane.Listener{{
+			ID: "l", Protocol: "TCP", Port: port, AdminUp: true, DefaultPool: "p",
+			Timeouts: plane.Timeouts{MemberConnect: 100 * time.Millisecond}, // the kernel gives up after three seconds
+		}},
+		Pools: []plane.Pool{{ID: "p", Protocol: "TCP", Algorithm: "ROUND_ROBIN", AdminUp: true,
+			Members: []plane.Member{member("nobody", "10.10.0.99"), member("a", "10.10.0.21")}}},
+	}, plane.Options{Names: []string{"lb1"}, Start: s.instances})
+	began := time.Now()
+	same(t, "answers", count(s.sequence(t, net.JoinHostPort(vip4, "8080"), outside[:1], 3, false)), map[string]int{"a": 3})
+	t.Logf("three clients in %s", time.Since(began))
+}
+
+// An instance whose orchestrator has gone, whichever end of it is noticed first, ends and leaves no address behind.
+func TestInstanceEndsWithItsOrchestrator(t *testing.T) {
+	s := newSpace(t)
+	for _, end := range []string{"input", "output"} {
+		t.Run(end, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], plane.InstanceCommand, "--name", "lb1", "--interface", "eth0")
+			proc, err := plane.StartCommand(cmd, func(cmd *exec.Cmd) error { return s.start("lb1", cmd) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(proc, `{"role":"active"}`)
+			fmt.Fprintln(proc, `{"apply":[{"id":"lb","vips":["10.10.0.128","fd00:10:10::128"],"adminUp":true}]}`)
+			lines := bufio.NewScanner(proc.Output())
+			for lines.Scan() && !strings.Contains(lines.Text(), `"applied":1`) {
+				continue
+			}
+			if got := s.vipsOf(t, "lb1"); got != "10.10.0.128/32 fd00:10:10::128/128" {
+				t.Fatalf("VIPs: %q", got)
+			}
+			if end == "input" {
+				err = proc.Close()
+				for lines.Scan() {
+					continue
+				}
+			} else {
+				err = proc.Output().(io.Closer).Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := proc.Wait(); (err == nil) != (end == "input") {
+				t.Error(err)
+			}
+			if got := s.vipsOf(t, "lb1"); got != "" {
+				t.Errorf("VIPs: %q", got)
+			}
+		})
 	}
 }
