@@ -11,7 +11,7 @@ export CGO_ENABLED := 0
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo build deps test-deps test conformance lint bench uml-kernel node-image e2e docker-up docker-down clean
+.PHONY: demo build deps test-deps test conformance lint bench uml-kernel node-image e2e kind-test docker-up docker-down clean
 
 demo: deps build ## play the quickstart scenario against four proxiers on a lab on this machine
 	$(SUDO) $(BIN) run quickstart
@@ -43,6 +43,9 @@ uml-kernel: ## a User Mode Linux kernel with all that proxiers need, for --kerne
 
 node-image: docker-up ## a kind node image with Kubernetes, made without a registry; prints its name
 	@$(SUDO) env "PATH=$$PATH" hack/node-image
+
+kind-test: build ## the lab on kind: its tests, quickstart, a live swap, behaviours; nothing left in Docker
+	KIND_TESTS=all hack/kind.sh $(BIN)
 
 e2e: build docker-up ## the Kubernetes project's own tests of Services on kind, beside kube-proxy; writes docs/e2e.md
 	@$(SUDO) env "PATH=$$PATH" hack/e2e/all $(BIN)

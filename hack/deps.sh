@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Install, with apt-get, the Debian or Ubuntu packages whose commands are missing; say so first.
-# Usage: hack/deps.sh [run|test|kind]. "test" adds the C compiler that the race detector wants, curl, and kubectl where the
-# system has a package of it (tests with kubectl are skipped without); "kind" what hack/docker and hack/node-image need.
+# Usage: hack/deps.sh [run|test|kind]. "test" adds the C compiler that the race detector wants, curl, haproxy (the data plane
+# of load balancers is compared with it), and kubectl where the system has a package of it (tests with kubectl are skipped
+# without); "kind" what hack/docker and hack/node-image need.
 set -euo pipefail
 
 declare -A package_of=([iptables-legacy]=iptables [iptables-nft]=iptables [nft]=nftables [ip]=iproute2)
-[ "${1:-run}" = test ] && package_of+=([gcc]="gcc libc6-dev" [curl]=curl)
+[ "${1:-run}" = test ] && package_of+=([gcc]="gcc libc6-dev" [curl]=curl [haproxy]=haproxy)
 [ "${1:-run}" = kind ] && package_of+=([docker]=docker.io [dockerd]=docker.io [runc]=runc [jq]=jq [mmdebstrap]=mmdebstrap)
 
 PATH="$PATH:/usr/sbin:/sbin"
@@ -18,7 +19,11 @@ if ! command -v go >/dev/null; then
   exit 1
 fi
 optional=()
-[ "${1:-run}" = test ] && ! command -v kubectl >/dev/null && optional=(kubernetes-client)
+[ "${1:-run}" = test ] && ! command -v kubectl >/dev/null && optional+=(kubernetes-client)
+if [ "${1:-run}" = test ]; then
+  command -v openstack >/dev/null || optional+=(python3-openstackclient)
+  /usr/bin/python3 -c 'import octaviaclient' 2>/dev/null || optional+=(python3-octaviaclient)
+fi
 [ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ] && exit 0
 
 read -ra packages <<<"$(printf '%s\n' "${missing[@]:-}" | sort -u | tr '\n' ' ')"

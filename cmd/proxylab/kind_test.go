@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"proxylab/lab/kind"
 )
 
 // nodeImage is the image that clusters of the tests are made of.
@@ -141,5 +143,173 @@ func TestKindKilled(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join("/var/lib/proxylab", name)); err == nil {
 		t.Error("the lab's directory is left")
+	}
+}
+
+// bareCluster is a kind cluster of one node that this program did not make a lab of, and its node's name.
+func bareCluster(t *testing.T, name, image string) (node string) {
+	t.Helper()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "kind.yaml")
+	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n  image: " + image + "\n"
+	machine := kind.Examine() // what labs allow for, too
+	if machine.CgroupV1 {
+		text += "kubeadmConfigPatches:\n- |\n  kind: KubeletConfiguration\n  apiVersion: kubelet.config.k8s.io/v1beta1\n  failCgroupV1: false\n"
+	}
+	if machine.NoResource {
+		text += "containerdConfigPatches:\n- |\n  version = 2\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    restrict_oom_score_adj = true\n"
+	}
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := strings.Contains(run(t, "docker", "network", "ls", "--format", "{{.Name}}"), "kind\n")
+	t.Cleanup(func() {
+		node := name + "-control-plane"
+		if out, err := exec.Command("docker", "rm", "--force", "--volumes", node).CombinedOutput(); err != nil {
+			t.Errorf("remove the cluster: %v: %s", err, out)
+		}
+		if !before {
+			_ = exec.Command("docker", "network", "rm", "kind").Run() // fails where somebody else has begun to use it
+		}
+	})
+	run(t, binary, "kind-create", "--name", name, "--config", config, "--kubeconfig", filepath.Join(dir, "kubeconfig"))
+	return name + "-control-plane"
+}
+
+// TestKindConfig makes a cluster as the user's own kind configuration says: of IPv6 alone, and without kube-proxy.
+func TestKindConfig(t *testing.T) {
+	image := nodeImage(t)
+	before := docker(t)
+	name := labName(t)
+	config := filepath.Join(t.TempDir(), "kind.yaml")
+	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnetworking: {ipFamily: ipv6, kubeProxyMode: none}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, binary, "up", "--lab", "kind", "--name", name, "--image", image, "--kind-config", config, "--proxier", "nftables")
+	node := name + "-control-plane"
+	kubectl := func(args ...string) string {
+		t.Helper()
+		return run(t, "docker", append([]string{"exec", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
+	}
+	kubectl("create", "deployment", "web", "--image=proxylab/echo")
+	kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080")
+	kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+	ip := kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	if !strings.Contains(ip, ":") {
+		t.Errorf("cluster IP %s", ip)
+	}
+	for _, proxier := range []string{"nftables", "iptables"} {
+		run(t, binary, "swap", "--name", name, proxier)
+		eventually(t, proxier, time.Minute, func() (bool, string) {
+			out, err := exec.Command("docker", "exec", node, "curl", "-s", "-m", "2", "http://["+ip+"]").CombinedOutput()
+			return err == nil && strings.Contains(string(out), `"pod":"web-`), string(out)
+		})
+	}
+	out, err := exec.Command(binary, "swap", "--name", name, "kube-proxy/nftables").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "has no kube-proxy") {
+		t.Errorf("kube-proxy where there is none: %v: %s", err, out)
+	}
+	run(t, binary, "down", name)
+	if after := docker(t); after != before {
+		t.Errorf("docker before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// TestKindAdopted uses a cluster that was there, and leaves it as it was; and runs a native proxier there from its manifest
+// alone.
+func TestKindAdopted(t *testing.T) {
+	image := nodeImage(t)
+	before := docker(t)
+	name := labName(t)
+	t.Run("cluster", func(t *testing.T) {
+		node := bareCluster(t, name, image)
+		kubectl := func(args ...string) string {
+			t.Helper()
+			return run(t, "docker", append([]string{"exec", "-i", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
+		}
+		kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=120s")
+		kubectl("wait", "--for=condition=Ready", "node/"+node, "--timeout=120s")
+		// What a lab might leave in a cluster or on a node.
+		facts := func() string {
+			text := kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.taints}{.items[*].metadata.labels}")
+			text += kubectl("-n", "kube-system", "get", "daemonsets,configmaps,deployments,serviceaccounts", "-o", "name")
+			text += kubectl("-n", "kube-system", "get", "daemonset/kube-proxy", "-o", "jsonpath={.spec.template.spec.nodeSelector}{.status.numberReady}")
+			text += kubectl("get", "mutatingadmissionpolicies,mutatingadmissionpolicybindings,clusterrolebindings", "-o", "name")
+			for _, command := range []string{"nft list tables | sort", "ctr -n k8s.io images ls -q | sort", "ls /var/lib", "ip -o route | sort", "systemctl list-units --no-legend 'proxylab*'"} {
+				text += run(t, "docker", "exec", node, "sh", "-c", command)
+			}
+			return text
+		}
+		was := facts()
+
+		run(t, binary, "up", "--lab", "kind", "--name", name, "--proxier", "iptables")
+		kubectl("create", "deployment", "web", "--image=proxylab/echo")
+		kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080")
+		kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+		ip := kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+		answers := func(what string) {
+			t.Helper()
+			eventually(t, what, time.Minute, func() (bool, string) {
+				out, err := exec.Command("docker", "exec", node, "curl", "-s", "-m", "2", "http://"+ip).CombinedOutput()
+				return err == nil && strings.Contains(string(out), `"pod":"web-`), string(out)
+			})
+		}
+		answers("iptables on a cluster that was there")
+		run(t, binary, "swap", "--name", name, "kube-proxy/nftables")
+		answers("kube-proxy/nftables there")
+		run(t, binary, "down", name)
+		answers("the cluster's own kube-proxy, after the lab")
+		eventually(t, "the cluster is as before", time.Minute, func() (bool, string) {
+			is := facts()
+			return is == was, "before:\n" + was + "\nnow:\n" + is
+		})
+
+		// The DaemonSet, as the head of its manifest says.
+		archive := filepath.Join(t.TempDir(), "proxier.tar")
+		run(t, binary, "manifests", "image", archive)
+		pipe(t, archive, "docker", "exec", "-i", node, "ctr", "-n", "k8s.io", "images", "import", "-")
+		manifest := filepath.Join(t.TempDir(), "proxier.yaml")
+		if err := os.WriteFile(manifest, []byte(run(t, binary, "manifests", "proxier", "nftables")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		park := func(value string) {
+			kubectl("-n", "kube-system", "patch", "daemonset", "kube-proxy", "--type", "merge", "-p",
+				`{"spec":{"template":{"spec":{"nodeSelector":{"proxylab.io/parked":`+value+`}}}}}`)
+		}
+		park(`"true"`)
+		pipe(t, manifest, "docker", "exec", "-i", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "apply", "-f", "-")
+		kubectl("-n", "kube-system", "rollout", "status", "daemonset/proxylab-proxier", "--timeout=120s")
+		kubectl("-n", "kube-system", "wait", "--for=delete", "pod", "-l", "k8s-app=kube-proxy", "--timeout=60s")
+		// A new Service is programmed by nobody else, and the rules of kube-proxy are gone.
+		kubectl("expose", "deployment", "web", "--name=second", "--port=80", "--target-port=8080")
+		ip = kubectl("get", "service", "second", "-o", "jsonpath={.spec.clusterIP}")
+		answers("the DaemonSet's nftables")
+		eventually(t, "kube-proxy's rules are gone", time.Minute, func() (bool, string) {
+			out := run(t, "docker", "exec", node, "iptables-save")
+			return !strings.Contains(out, "KUBE-SVC-"), out
+		})
+		pipe(t, manifest, "docker", "exec", "-i", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "delete", "-f", "-")
+		park("null")
+		kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=120s")
+		answers("kube-proxy again")
+	})
+	if after := docker(t); after != before {
+		t.Errorf("docker before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// pipe runs a command with a file as its input.
+func pipe(t *testing.T, file string, command ...string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdin = f
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v: %s", command, err, out)
 	}
 }

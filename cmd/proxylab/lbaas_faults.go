@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"proxylab/lab/lbaas"
 	"proxylab/lab/lbaas/faults"
@@ -38,8 +39,8 @@ func readFaults(path string, known faults.Known) (faults.Plan, error) {
 		var index *strict.Index
 		index, wrong = strict.Decode(docs[0], &plan, at, strict.Options{})
 		for _, m := range plan.Validate(known) {
-			if slices.ContainsFunc(wrong, func(p strict.Problem) bool { return p.Path == m.Path }) {
-				continue // it was said
+			if slices.ContainsFunc(wrong, func(p strict.Problem) bool { return within(p.Path, m.Path) || within(m.Path, p.Path) }) {
+				continue // it was said, or follows from what was
 			}
 			wrong = append(wrong, index.Problem(m.Path, "%s", m.Text))
 		}
@@ -49,4 +50,10 @@ func readFaults(path string, known faults.Known) (faults.Plan, error) {
 		return plan, &scenarios.Invalid{Problems: wrong}
 	}
 	return plan, nil
+}
+
+// within says whether a path leads to something, or to a part of it.
+func within(path, whole string) bool {
+	rest, ok := strings.CutPrefix(path, whole)
+	return ok && (rest == "" || strings.ContainsAny(rest[:1], ".["))
 }

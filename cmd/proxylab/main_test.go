@@ -56,6 +56,11 @@ func TestScripts(t *testing.T) {
 			"exits":    exits,
 			"asnobody": asNobody,
 			"binary":   writeBinary,
+			"lbaas":    runLBaaS,
+			"member":   runMember,
+			"freeport": freePort,
+			"commands": openstackCommands,
+			"answers":  answers,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {

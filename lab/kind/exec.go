@@ -120,21 +120,17 @@ func inCgroupOfPod(proc, uid string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	names := []string{"pod" + uid, "pod" + strings.ReplaceAll(uid, "-", "_")}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		groups, err := os.ReadFile(filepath.Join(proc, e.Name(), "cgroup"))
-		if err != nil {
-			continue // it has ended
-		}
-		for _, name := range names {
-			if strings.Contains(string(groups), name) {
-				return pid, nil
-			}
+		if err == nil && inCgroup(filepath.Join(proc, e.Name()), uid) {
+			return pid, nil
 		}
 	}
 	return 0, errors.New("no process of it runs on this machine")
+}
+
+// inCgroup says whether a process, by its directory, is in the control group of a pod.
+func inCgroup(process, uid string) bool {
+	groups, err := os.ReadFile(filepath.Join(process, "cgroup")) // an error: it has ended
+	return err == nil && (strings.Contains(string(groups), "pod"+uid) || strings.Contains(string(groups), "pod"+strings.ReplaceAll(uid, "-", "_")))
 }

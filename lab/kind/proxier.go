@@ -2,6 +2,7 @@ package kind
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -202,8 +203,11 @@ func (l *Lab) Proxier(ctx context.Context, node string) (*lab.ProxierState, erro
 	return state, nil
 }
 
-// specOf reads how a proxier was asked for.
+// specOf reads how a proxier was asked for. What one has started, and may outlive it, has the same environment and is none.
 func specOf(pid int) (spec lab.ProxierSpec, ok bool) {
+	if _, native := proxierproc.SpecOf(pid); !native && !runsKubeProxy(pid) {
+		return spec, false
+	}
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
 		return spec, false
@@ -216,7 +220,7 @@ func specOf(pid int) (spec lab.ProxierSpec, ok bool) {
 	return spec, false
 }
 
-// command runs a command on a node; what it printed is part of the error.
+// command runs a command on a node, or at the outside client where none is named; what it printed is part of the error.
 func (l *Lab) command(ctx context.Context, node string, args ...string) error {
 	var stderr bytes.Buffer
 	p, err := l.Exec(ctx, lab.Place{Node: node}, lab.Command{Args: args, Stderr: &stderr})
@@ -224,7 +228,7 @@ func (l *Lab) command(ctx context.Context, node string, args ...string) error {
 		err = p.Wait()
 	}
 	if err != nil {
-		return fmt.Errorf("on %s: %s: %w: %s", node, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return fmt.Errorf("on %s: %s: %w: %s", cmp.Or(node, "the outside client"), strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return nil
 }

@@ -57,6 +57,7 @@ func (l *Lab) Up(ctx context.Context) error {
 		{"kubeconfig", m.kubeconfigs},
 		{"outside client", m.outside},
 		{"nodes ready", m.awaitNodes},
+		{"ways to pods", m.waysToPods},
 		{"nodes equipped", m.equipAll},
 		{"workloads", m.workloads},
 		{"kube-proxy parked", m.park},
@@ -147,39 +148,6 @@ func (m *making) kubeconfigs(ctx context.Context) error {
 }
 
 func (l *Lab) provider() *cluster.Provider { return cluster.NewProvider(cluster.ProviderWithDocker()) }
-
-// outside runs the container whose network is the outside client: beside the nodes, and none of them. It is of the nodes'
-// image, because that is the one that is there.
-func (m *making) outside(ctx context.Context) error {
-	if _, err := m.outsideClient(ctx); err == nil {
-		return nil
-	}
-	if err := m.docker.remove(ctx, labLabel, m.Name()); err != nil {
-		return err
-	}
-	nodes, err := m.nodes(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = m.docker.run(ctx, "run", "--detach", "--name", outsideName(m.Name()), "--label", labLabel+"="+m.Name(), "--network", network,
-		"--entrypoint", "sleep", nodes[0].Image, "infinity")
-	return err
-}
-
-func outsideName(lab string) string { return "proxylab-" + lab + "-outside" }
-
-// outsideClient finds it.
-func (l *Lab) outsideClient(ctx context.Context) (container, error) {
-	out, err := l.docker.run(ctx, "inspect", "--type=container", outsideName(l.Name()))
-	if err != nil {
-		return container{}, err
-	}
-	c, err := readOne(out)
-	if err == nil && c.PID == 0 {
-		err = fmt.Errorf("container %s does not run", c.Name)
-	}
-	return c, err
-}
 
 // awaitNodes waits until the API calls every node ready, and lets pods onto those with the control plane.
 func (m *making) awaitNodes(ctx context.Context) error {

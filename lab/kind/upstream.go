@@ -65,7 +65,10 @@ func (s *starting) awaitKubeProxy(ctx context.Context, c *api, name string) (pid
 		}
 		// What its image runs first, to choose an iptables, has the mark as well.
 		if p != nil && runsKubeProxy(p.PID) {
-			return p.PID, nil
+			stays, err := c.ofPresentPod(ctx, p.PID, s.node.Name, name)
+			if stays || err != nil {
+				return p.PID, err
+			}
 		}
 		if time.Since(looked) > 500*time.Millisecond {
 			looked = time.Now()
@@ -77,6 +80,21 @@ func (s *starting) awaitKubeProxy(ctx context.Context, c *api, name string) (pid
 			return 0, fmt.Errorf("kube-proxy does not run: %w", err)
 		}
 	}
+}
+
+// ofPresentPod says whether a kube-proxy is that of a pod which the API has: one that was killed is started again by the
+// kubelet for as long as that has not heard of the end of its pod.
+func (c *api) ofPresentPod(ctx context.Context, pid int, node, name string) (bool, error) {
+	pods, err := c.upstreamPods(ctx, node, name)
+	if err != nil {
+		return false, err
+	}
+	for _, p := range pods {
+		if p.DeletionTimestamp == nil && inCgroup(filepath.Join("/proc", strconv.Itoa(pid)), string(p.UID)) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // hopeless are reasons of a container to wait that do not pass by themselves.
@@ -164,7 +182,7 @@ func (c *api) upstreamPods(ctx context.Context, node, name string) ([]corev1.Pod
 		selector += "=" + name
 	}
 	list, err := c.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{
-		LabelSelector: selector, FieldSelector: "spec.nodeName=" + node, ResourceVersion: "0"})
+		LabelSelector: selector, FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ func adminReply(w http.ResponseWriter, status int, v any) {
 
 // Info is what a server is like now.
 type Info struct {
-	Version   string         `json:"version,omitempty"` // advertised; "": the newest
-	Quota     map[string]int `json:"quota,omitempty"`
+	Version   string         `json:"version,omitempty"`   // advertised; "": the newest
+	Quota     map[string]int `json:"quota,omitempty"`     // by the names that the API has for them
 	Instances []string       `json:"instances,omitempty"` // of the data plane
 	Active    string         `json:"active,omitempty"`    // the one that carries the VIPs
 	Faults    []faults.State `json:"faults"`

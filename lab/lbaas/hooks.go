@@ -105,7 +105,7 @@ func (s *Server) plan(p faults.Plan) (names []string, err error) {
 		if quota == nil {
 			quota = map[string]int{}
 		}
-		maps.Copy(quota, p.Quota)
+		maps.Copy(quota, quotaNames(p.Quota))
 		knobs.DefaultQuota = quota
 	}
 	if p.Provider != nil {
@@ -115,6 +115,21 @@ func (s *Server) plan(p faults.Plan) (names []string, err error) {
 		return nil, Invalid{{Text: err.Error()}}
 	}
 	return s.faults.On(p.Faults), nil
+}
+
+// quotaNames are limits as the API calls them.
+func quotaNames(limits map[string]int) map[string]int {
+	out := map[string]int{}
+	for kind, limit := range limits {
+		switch kind {
+		case "loadbalancer":
+			kind = "load_balancer"
+		case "healthmonitor":
+			kind = "health_monitor"
+		}
+		out[kind] = limit
+	}
+	return out
 }
 
 // lacking is what all providers cannot do.

@@ -20,7 +20,8 @@ func refuseBalancer(w http.ResponseWriter, r *http.Request, status int) {
 	if id == "" {
 		id = openstack.StableID("loadbalancer", r.URL.Path)
 	}
-	side, message := "Client", ""
+	side := "Client"
+	var message string
 	switch status {
 	case http.StatusForbidden:
 		message = "Policy does not allow this request to be performed."

@@ -102,7 +102,7 @@ func (s *Server) open() error {
 	}
 	oo := octavia.Options{
 		Delay: s.delay, Fault: provisioning{s}, Notify: s.notify, Log: s.log,
-		Knobs: octavia.Knobs{Version: s.o.Version, EnforceQuotas: true, DefaultQuota: s.o.Quota},
+		Knobs: octavia.Knobs{Version: s.o.Version, EnforceQuotas: true, DefaultQuota: quotaNames(s.o.Quota)},
 	}
 	s.usual = oo.Knobs
 	if s.o.State != "" {
@@ -125,10 +125,12 @@ func (s *Server) open() error {
 	if oo.DefaultProject, err = s.defaultProject(); err != nil {
 		return err
 	}
-	s.bareProject, oo.Network = oo.DefaultProject, s.cloud.VIPs()
+	ports := s.cloud.VIPs()
+	s.bareProject, oo.Network = oo.DefaultProject, ports
 	if s.octavia, err = octavia.New(oo); err != nil {
 		return fmt.Errorf("load balancer service: %w", err)
 	}
+	ports.Reconcile(s.octavia.VIPs)
 	if s.plane != nil {
 		s.plane.start()
 	}

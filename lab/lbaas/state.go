@@ -1,10 +1,12 @@
 package lbaas
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,15 +61,17 @@ func (p statePart) Save(text []byte) error {
 }
 
 func (f *stateFile) write() error {
-	text, err := json.Marshal(f.parts)
-	if err != nil {
-		return fmt.Errorf("write the state: %w", err)
+	var text bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(f.parts)) { // not json.Marshal: it would read what may be megabytes again
+		fmt.Fprintf(&text, "%c%q:", "{,"[min(text.Len(), 1)], name)
+		text.Write(f.parts[name])
 	}
+	text.WriteString("}\n")
 	t, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+"-*") // for its owner alone: it holds a secret
 	if err != nil {
 		return fmt.Errorf("write the state: %w", err)
 	}
-	_, err = t.Write(text)
+	_, err = t.Write(text.Bytes())
 	if err = errors.Join(err, t.Close()); err == nil {
 		err = os.Rename(t.Name(), f.path)
 	}

@@ -135,8 +135,7 @@ func (t *T) Web(edits ...func(*service)) *Service {
 
 // Run runs a program at a place and returns what it wrote.
 func (t *T) Run(place string, args ...string) (string, error) {
-	at, what := t.world.place(place)
-	return runAt(t.ctx, t.world.cluster, at, what, args...)
+	return t.world.runAt(t.ctx, place, args...)
 }
 
 // MustRun is Run for programs whose failure ends the trial.
@@ -198,10 +197,21 @@ func (t *T) RouteVia(a netip.Addr, node int) {
 	t.routed[a] = true
 	t.MustRun(Outside, "ip", fmt.Sprintf("-%d", f), "route", "replace", prefix, "via", t.Node(node).Addr(f).String())
 	t.Cleanup(func(ctx context.Context) error {
-		at, what := t.world.place(Outside)
-		_, err := runAt(ctx, t.world.cluster, at, what, "ip", fmt.Sprintf("-%d", f), "route", "del", prefix)
+		_, err := t.world.runAt(ctx, Outside, "ip", fmt.Sprintf("-%d", f), "route", "del", prefix)
 		return err
 	})
+}
+
+// OwnAddresses are those of one family that a place has, on any link of its own.
+func (t *T) OwnAddresses(place string, f Family) (all []netip.Addr) {
+	for line := range strings.Lines(t.MustRun(place, "ip", fmt.Sprintf("-%d", f), "-o", "addr")) {
+		for _, field := range strings.Fields(line) {
+			if p, err := netip.ParsePrefix(field); err == nil {
+				all = append(all, p.Addr())
+			}
+		}
+	}
+	return all
 }
 
 // Address is an address of the ranges for documentation that no other row uses.

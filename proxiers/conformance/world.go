@@ -71,7 +71,7 @@ type world struct {
 	mu        sync.Mutex
 	dialers   map[string]*dialing
 	addresses int // given out
-	rationed  []setting
+	undo      []func(context.Context) error
 }
 
 // dialing is a dialer at a place, or one that is being started.
@@ -100,21 +100,24 @@ func (w *world) make(ctx context.Context) error {
 	if err := ensureNamespace(ctx, c, Namespace); err != nil {
 		return err
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g, within := errgroup.WithContext(ctx)
 	for _, node := range []string{Node1, Node2} {
-		g.Go(func() error { return w.noRationing(ctx, node) })
+		g.Go(func() error { return w.noRationing(within, node) })
 	}
 	var mu sync.Mutex
 	for _, p := range podImages {
 		g.Go(func() error {
-			made, err := w.ensurePod(ctx, p.name, nodes[p.node].Name, p.image)
+			made, err := w.ensurePod(within, p.name, nodes[p.node].Name, p.image)
 			mu.Lock()
 			defer mu.Unlock()
 			w.pods[p.name] = made
 			return err
 		})
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return w.leadOutside(ctx)
 }
 
 // label puts each node into a zone, unless it is in one, and remembers them.
@@ -239,16 +242,16 @@ func (w *world) startDialer(ctx context.Context, name string, d *dialing) error 
 	return nil
 }
 
-// address is one of the ranges for documentation (RFC 5737, RFC 3849); they are used again after some hundred.
+// address is one of the ranges for documentation; they are used again after some hundred.
 func (w *world) address(f Family) netip.Addr {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.addresses = w.addresses%250 + 1
 	last := byte(w.addresses)
-	if f == IPv6 {
-		return netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: last})
-	}
-	return netip.AddrFrom4([4]byte{203, 0, 113, last})
+	a := ranges[f].Addr().AsSlice()
+	a[len(a)-1] = last
+	given, _ := netip.AddrFromSlice(a) // as long as it was
+	return given
 }
 
 // close ends the dialers and removes the pods, whose namespace goes with all that is in it.
@@ -269,10 +272,30 @@ func (w *world) close(ctx context.Context) error {
 		}
 		_ = d.proc.Wait() // how it ended is of no interest any more
 	}
-	asBefore := w.rationingAsBefore(ctx)
+	asBefore := w.asBefore(ctx)
 	err := w.cluster.Client().CoreV1().Namespaces().Delete(ctx, Namespace, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		err = nil
 	}
 	return errors.Join(err, asBefore)
+}
+
+// later has asBefore do something.
+func (w *world) later(f func(context.Context) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.undo = append(w.undo, f)
+}
+
+// asBefore takes back what was set in the lab.
+func (w *world) asBefore(ctx context.Context) error {
+	w.mu.Lock()
+	all := w.undo
+	w.undo = nil
+	w.mu.Unlock()
+	var errs []error
+	for _, f := range all {
+		errs = append(errs, f(ctx))
+	}
+	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -94,7 +95,11 @@ func answer(w *watcher, r *http.Request, service Service, struck []*active) {
 			status, drop, commit = a.Status, a.Drop, a.AfterCommit
 		}
 	}
-	if !wait(r, before) {
+	if before > 0 {
+		// The HTTP server notices that a client has gone only when it has read what that has sent.
+		r = read(r)
+	}
+	if !wait(r, struck, before) {
 		return
 	}
 	if status == 0 && !drop && after == 0 {
@@ -108,7 +113,7 @@ func answer(w *watcher, r *http.Request, service Service, struck []*active) {
 		service.Next.ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))
 		w.done, w.status = true, kept.status
 	}
-	if !wait(r, after) {
+	if !wait(r, struck, after) {
 		return
 	}
 	switch {
@@ -125,19 +130,43 @@ func answer(w *watcher, r *http.Request, service Service, struck []*active) {
 	}
 }
 
-// wait lets time pass; false: the client has gone.
-func wait(r *http.Request, d time.Duration) bool {
+// largestBody is more than any of the services takes.
+const largestBody = 16 << 20
+
+// read is a request whose body is here.
+func read(r *http.Request) *http.Request {
+	body, err := io.ReadAll(io.LimitReader(r.Body, largestBody))
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err != nil {
+		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
+	}
+	return r
+}
+
+// failing is the end of a body that could not be read.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// wait lets time pass, at most until the faults that want it are put off. false: the client has gone.
+func wait(r *http.Request, struck []*active, d time.Duration) bool {
 	if d == 0 {
 		return true
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-r.Context().Done():
-		return false
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	defer cancel()
+	for _, a := range struck {
+		if a.Latency == 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return r.Context().Err() == nil
+		case <-a.ctx.Done():
+		}
 	}
+	return r.Context().Err() == nil
 }
 
 // refuse answers with an error: the gateway's own in front of the services, or the service's.

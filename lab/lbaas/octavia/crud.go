@@ -176,14 +176,11 @@ func (s *Service) find(c *call, do action) (*object, error) {
 		if do == actWrite || k.name == kindFlavorProfile || k.name == kindZoneProfile {
 			do = actAdmin
 		} else {
-			do = -1 // flavors and zones are for everybody
+			do = actReadAny
 		}
 	}
 	if o == nil || o.Parent != c.parent && c.parent != "" {
 		return nil, notFound(k.title, c.id)
-	}
-	if do < 0 {
-		return o, nil
 	}
 	return o, c.who.permit(do, o.Project)
 }

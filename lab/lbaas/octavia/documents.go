@@ -57,6 +57,9 @@ func (s *Service) healthcheck(*call) (*answer, error) {
 }
 
 func (s *Service) providerList(c *call) (*answer, error) {
+	if err := c.who.permit(actReadAny, ""); err != nil {
+		return nil, err
+	}
 	list := []fields{}
 	for _, p := range s.opts.Providers {
 		one := fields{{"name", p.Name}, {"description", p.Description}}

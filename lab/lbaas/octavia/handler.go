@@ -29,7 +29,8 @@ type answer struct {
 	body   any
 }
 
-// ServeHTTP answers a request of the API, whose paths begin at /.
+// ServeHTTP answers a request of the API, whose paths begin at /. When a prefix was taken off before (http.StripPrefix),
+// links still have it: they follow the request's own line.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := s.clock.Now()
 	c := &call{r: r, query: r.URL.Query(), who: s.callerOf(r)}
@@ -52,7 +53,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Service) write(w http.ResponseWriter, a *answer) {
-	data, err := json.Marshal(a.body)
+	data, err := encode(nil, a.body)
 	if err != nil { // nothing that was accepted can be unprintable
 		s.opts.Log.Error("answer", "error", err)
 		data, a.status = []byte(`{"faultcode":"Server","faultstring":"unprintable","debuginfo":null}`), http.StatusInternalServerError

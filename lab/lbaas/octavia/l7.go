@@ -98,10 +98,8 @@ func (s *Service) validatePolicyUpdate(lb, o *object, sent map[string]any) error
 	if err := s.validatePolicy(lb, s.db.get(kindListener, o.Parent), whole); err != nil {
 		return err
 	}
-	for name, v := range whole {
-		if v != o.Attrs[name] && name != "tags" {
-			sent[name] = v // what the action empties
-		}
+	for _, name := range []string{"redirect_pool_id", "redirect_url", "redirect_prefix", "redirect_http_code"} {
+		sent[name] = whole[name] // what the action does not use is emptied
 	}
 	return nil
 }

@@ -64,8 +64,8 @@ func (s *Service) rows(c *call, k *kind) ([]row, error) {
 		if project != "" && o.Project != project {
 			continue
 		}
-		if r := (row{o, s.render(o)}); keep(r) {
-			rows = append(rows, r)
+		if keep(o) {
+			rows = append(rows, row{o, s.render(o)})
 		}
 	}
 	return rows, nil
@@ -76,7 +76,7 @@ func (s *Service) listScope(c *call, k *kind) (string, error) {
 	case k.name == kindFlavorProfile || k.name == kindZoneProfile:
 		return "", c.who.permit(actAdmin, "")
 	case k.flat:
-		return "", nil
+		return "", c.who.permit(actReadAny, "")
 	case c.parent != "":
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -98,8 +98,9 @@ func fieldsOf(q url.Values) []string {
 }
 
 // filter reads what a query asks for. Unknown keys and doubled ones are refused.
-func (s *Service) filter(c *call, k *kind) (func(row) bool, error) {
-	var tests []func(row) bool
+// The filter needs the lock.
+func (s *Service) filter(c *call, k *kind) (func(*object) bool, error) {
+	var tests []func(*object) bool
 	for key, values := range c.query {
 		switch key {
 		case "limit", "marker", "sort", "sort_key", "sort_dir", "fields", "page_reverse", "project_id":
@@ -113,11 +114,11 @@ func (s *Service) filter(c *call, k *kind) (func(row) bool, error) {
 		if len(values) != 1 || !s.filterable(k, key) {
 			return nil, fault(http.StatusBadRequest, "One or more arguments are either duplicate or invalid")
 		}
-		tests = append(tests, func(r row) bool { return matches(s.filterValue(r, key), values[0]) })
+		tests = append(tests, func(o *object) bool { return matches(s.filterValue(o, key), values[0]) })
 	}
-	return func(r row) bool {
+	return func(o *object) bool {
 		for _, t := range tests {
-			if !t(r) {
+			if !t(o) {
 				return false
 			}
 		}
@@ -137,14 +138,15 @@ func (s *Service) filterable(k *kind, key string) bool {
 	return slices.Contains(k.show, key)
 }
 
-func (s *Service) filterValue(r row, key string) any {
+func (s *Service) filterValue(o *object, key string) any {
 	switch key {
 	case "loadbalancer_id":
-		return r.o.Balancer
+		return o.Balancer
 	case "pool_id", "l7policy_id":
-		return r.o.Parent
+		return o.Parent
 	}
-	return r.shown.get(key)
+	v, _ := s.value(o, key)
+	return v
 }
 
 func matches(have any, want string) bool {
@@ -155,13 +157,13 @@ func matches(have any, want string) bool {
 	return have != nil && pyStr(have) == want
 }
 
-func tagFilter(mode string, values []string) func(row) bool {
+func tagFilter(mode string, values []string) func(*object) bool {
 	var want []string
 	for _, v := range values {
 		want = append(want, strings.Split(v, ",")...)
 	}
-	return func(r row) bool {
-		have := r.o.list("tags")
+	return func(o *object) bool {
+		have := o.list("tags")
 		found := 0
 		for _, w := range want {
 			if slices.Contains(have, w) {

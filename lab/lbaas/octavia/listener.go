@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"sort"
-	"strings"
 )
 
 func (s *Service) draftListener(c *call, sent map[string]any) (*draft, error) {
@@ -114,7 +113,7 @@ func validateHeaders(headers any, protocol string) error {
 	var names, ssl []string
 	for name := range m {
 		names = append(names, name)
-		if strings.HasPrefix(name, "X-SSL-Client-") {
+		if slices.Contains(sslHeaders(), name) {
 			ssl = append(ssl, name)
 		}
 	}

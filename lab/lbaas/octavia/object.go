@@ -33,6 +33,7 @@ type object struct {
 	Updated  time.Time      `json:"updated,omitzero"`
 	Prov     string         `json:"prov,omitempty"`
 	Oper     string         `json:"oper,omitempty"`
+	Ran      bool           `json:"ran,omitempty"` // it was ACTIVE once: the data plane knows it
 	Attrs    map[string]any `json:"attrs"`
 	VIPs     []VIP          `json:"vips,omitempty"` // a balancer's; the first is the VIP, the others additional
 }

@@ -105,7 +105,7 @@ func (s *Service) derivePool(p *object) string {
 	}
 	members, working, broken := 0, 0, 0
 	for _, m := range s.db.below(p.ID, kindMember) {
-		if m.Prov == pendingCreate {
+		if !m.Ran {
 			continue
 		}
 		members++
@@ -157,7 +157,7 @@ func (s *Service) memberState(m *object, monitored bool) string {
 
 func (s *Service) setOper(o *object, state string) {
 	o = s.db.get(o.Kind, o.ID)
-	if o.Prov == pendingCreate || o.Oper == state {
+	if !o.Ran || o.Oper == state {
 		return
 	}
 	e := s.db.edit(o)

@@ -34,7 +34,7 @@ type Options struct {
 	ApplyTimeout time.Duration
 	// Failover moves a balancer's VIP to another instance (PUT .../failover); nil: nothing moves.
 	Failover func(ctx context.Context, balancer string) error
-	// Delay is how long an operation stays PENDING before it is applied; nil: no time.
+	// Delay is how long an operation stays PENDING before it is applied; nil: no time. It must not call the service.
 	Delay func(Operation) time.Duration
 	// Fault is asked when an operation is due; nil: no faults.
 	Fault Fault

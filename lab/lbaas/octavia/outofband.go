@@ -131,6 +131,17 @@ func (s *Service) Find(kind, name string) []string {
 	return ids
 }
 
+// VIPs gives those of all balancers, by the balancer's ID.
+func (s *Service) VIPs() map[string][]VIP {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string][]VIP{}
+	for _, o := range s.db.all(kindBalancer) {
+		out[o.ID] = slices.Clone(o.VIPs)
+	}
+	return out
+}
+
 // Pending gives the operations that have not ended, by balancer.
 func (s *Service) Pending() map[string]Operation {
 	s.mu.Lock()

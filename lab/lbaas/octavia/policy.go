@@ -37,6 +37,7 @@ const (
 	actRead       action = iota // an object of a project
 	actWrite                    // the same
 	actReadAll                  // of any project
+	actReadAny                  // what belongs to no project: flavors, zones, providers
 	actQuotaWrite               // somebody's quota
 	actAdmin                    // profiles, flavors, zones, failovers, amphorae
 )
@@ -54,6 +55,8 @@ func (c caller) permit(do action, project string) error {
 			own && c.has("load-balancer_observer", "load-balancer_member", "member", "reader")
 	case actReadAll:
 		allowed = c.has("load-balancer_global_observer")
+	case actReadAny:
+		allowed = c.has("load-balancer_global_observer", "load-balancer_observer", "load-balancer_member", "member", "reader")
 	case actWrite:
 		allowed = own && c.has("load-balancer_member", "member")
 	case actQuotaWrite:

@@ -25,8 +25,21 @@ func (p *pending) halt() {
 	}
 }
 
-// resync is the name of what only tells the data plane what has changed behind the API's back.
-const resync = ""
+// resync is the name of what only tells the data plane what has changed behind the API's back; when it does not take it,
+// it is told again after a while.
+const (
+	resync      = ""
+	resyncAgain = time.Second
+)
+
+// resync tells the data plane of a balancer.
+func (s *Service) resync(lb string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.queue(&pending{Operation: Operation{Name: resync, Balancer: lb}, done: make(chan struct{})})
+	}
+}
 
 // begin lets an operation end after its delay. It needs the lock.
 func (s *Service) begin(o Operation) {
@@ -136,6 +149,9 @@ func (s *Service) run(batch []*pending) {
 	for _, p := range batch {
 		ok := err == nil && moved[p] == nil && !p.fail
 		s.adopt(p, next, ok)
+		if p.Name == resync && !ok {
+			s.clock.AfterFunc(resyncAgain, func() { s.resync(p.Balancer) })
+		}
 		if p.Name != resync && s.ops[p.Balancer] == p {
 			delete(s.ops, p.Balancer)
 			vips = append(vips, s.finish(p, ok)...)
@@ -264,7 +280,9 @@ func (s *Service) finish(p *pending, ok bool) []VIP {
 		case o.Prov == pendingDelete && ok:
 			s.drop(o)
 		case isPending(o.Prov) || recovered && o.Prov == failed:
-			s.setProv(s.db.edit(o), end)
+			e := s.db.edit(o)
+			e.Ran = e.Ran || end == active
+			s.setProv(e, end)
 		}
 	}
 	s.derive(lb.ID)

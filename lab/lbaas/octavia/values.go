@@ -1,7 +1,6 @@
 package octavia
 
 import (
-	"bytes"
 	"encoding/json"
 	"sort"
 	"strconv"
@@ -16,28 +15,47 @@ type field struct {
 
 type fields []field
 
-// MarshalJSON keeps the order.
-func (f fields) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
+// encode appends an answer to b as JSON. What is not made of fields is left to encoding/json.
+func encode(b []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case fields:
+		return v.encode(b)
+	case []fields:
+		b = append(b, '[')
+		for i, one := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			var err error
+			if b, err = one.encode(b); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, ']'), nil
+	case nil:
+		return append(b, "null"...), nil
+	case bool:
+		return strconv.AppendBool(b, v), nil
+	case int:
+		return strconv.AppendInt(b, int64(v), 10), nil
+	}
+	data, err := json.Marshal(v)
+	return append(b, data...), err
+}
+
+func (f fields) encode(b []byte) ([]byte, error) {
+	b = append(b, '{')
 	for i, one := range f {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
-		key, err := json.Marshal(one.key)
-		if err != nil {
+		b = append(append(append(b, '"'), one.key...), '"', ':') // keys are plain words
+		var err error
+		if b, err = encode(b, one.value); err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(one.value)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(value)
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return append(b, '}'), nil
 }
 
 func (f fields) get(key string) any {

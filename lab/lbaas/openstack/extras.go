@@ -3,6 +3,7 @@ package openstack
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 )
@@ -117,7 +118,7 @@ func extensions(w http.ResponseWriter, r *http.Request, path []string) error {
 	}
 	if len(path) == 0 {
 		all := []any{}
-		for alias := range extensionNames {
+		for _, alias := range slices.Sorted(maps.Keys(extensionNames)) {
 			all = append(all, extension(alias))
 		}
 		reply(w, http.StatusOK, map[string]any{"extensions": all})

@@ -57,12 +57,20 @@ func (c *Cloud) changed() {
 	}
 }
 
-// keep writes down what changes, one state after another. Changes that come meanwhile are in the next one.
+// keep writes down what changes, one state after another, with pauses ten times as long as the writing took: what changes
+// meanwhile is in the next one, and a crash loses that much.
 func (c *Cloud) keep() {
 	for {
 		select {
 		case <-c.dirty:
+		case <-c.quit:
 			c.save()
+			return
+		}
+		began := time.Now()
+		c.save()
+		select {
+		case <-time.After(max(20*time.Millisecond, 10*time.Since(began))):
 		case <-c.quit:
 			c.save()
 			return

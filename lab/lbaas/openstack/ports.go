@@ -61,8 +61,7 @@ func createPort(c *Cloud, who Identity, it item) error {
 		return err
 	}
 	if it.text("mac_address") == "" {
-		id := it.text("id")
-		it["mac_address"] = fmt.Sprintf("fa:16:3e:%s:%s:%s", id[0:2], id[2:4], id[4:6])
+		it["mac_address"] = mac(it.text("id"))
 	}
 	if it["security_groups"] == (unset{}) {
 		it["security_groups"] = []any{}
@@ -77,6 +76,14 @@ func createPort(c *Cloud, who Identity, it item) error {
 	it["binding:vif_type"], it["binding:vif_details"] = "unbound", map[string]any{}
 	it["dns_assignment"], it["ip_allocation"], it["resource_request"] = []any{}, "immediate", nil
 	return c.addresses(it, nil)
+}
+
+// mac is the hardware address of a port, by its id.
+func mac(id string) string {
+	if len(id) < 6 {
+		id = newID()
+	}
+	return fmt.Sprintf("fa:16:3e:%s:%s:%s", id[0:2], id[2:4], id[4:6])
 }
 
 // portStatus is DOWN until something uses the port.

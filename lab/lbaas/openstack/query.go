@@ -77,7 +77,7 @@ func (q query) apply(all []item) (page []item, more bool, err error) {
 
 func (q query) compare(a, b item) int {
 	for i, key := range q.keys {
-		c := 0
+		var c int
 		if x, ok := number(a[key]); ok {
 			y, _ := number(b[key])
 			c = cmp.Compare(x, y)

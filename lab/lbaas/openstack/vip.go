@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"proxylab/lab/lbaas/octavia"
 )
@@ -123,6 +124,45 @@ func (v *VIPs) Release(_ context.Context, vip octavia.VIP) error {
 		return nil
 	}
 	return c.remove(c.kindOf("port"), Identity{Roles: []string{"admin"}}, vip.PortID)
+}
+
+// Reconcile makes the ports of VIPs agree with the balancers that there are, after an end in which one was written down and the
+// other was not: vips gives them by the balancer's ID. It is asked twice, for balancers may go meanwhile.
+func (v *VIPs) Reconcile(vips func() map[string][]octavia.VIP) {
+	c := v.c
+	for balancer, list := range vips() {
+		for _, vip := range list {
+			c.restore(balancer, vip)
+		}
+	}
+	now := vips()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.tables["port"].where(func(p item) bool { return p.text("device_owner") == vipOwner }) {
+		if _, there := now[strings.TrimPrefix(p.text("device_id"), "lb-")]; !there {
+			c.tables["port"].remove(p.text("id"))
+			c.changed()
+		}
+	}
+}
+
+// restore makes the port of a VIP that lacks one.
+func (c *Cloud) restore(balancer string, vip octavia.VIP) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, there := c.tables["port"].items[vip.PortID]; there || vip.PortID == "" {
+		return
+	}
+	port, err := c.make(c.kindOf("port"), item{"network_id": vip.NetworkID, "name": "octavia-lb-" + balancer, "device_owner": vipOwner,
+		"device_id": "lb-" + balancer, "security_groups": []any{}}, Identity{Roles: []string{"admin"}})
+	if err != nil { // it is as the kind wants
+		return
+	}
+	port["id"] = vip.PortID
+	port["fixed_ips"] = []any{map[string]any{"subnet_id": vip.SubnetID, "ip_address": vip.Address.String()}}
+	port["status"], port["mac_address"] = portStatus(port), mac(vip.PortID)
+	c.tables["port"].put(port)
+	c.changed()
 }
 
 // FloatingOf lists the floating IPs that stand for a fixed address.

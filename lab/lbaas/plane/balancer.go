@@ -59,7 +59,13 @@ func (b *balancer) breakPool(id string, err error) {
 }
 
 func (b *balancer) updateListeners() {
-	b.retired = slices.DeleteFunc(b.retired, func(l *listener) bool { return !l.carrying() })
+	b.retired = slices.DeleteFunc(b.retired, func(l *listener) bool {
+		over := !l.carrying()
+		if over {
+			l.cancel()
+		}
+		return over
+	})
 	wanted := map[string]bool{}
 	for _, ls := range b.spec.Listeners {
 		wanted[ls.ID] = true

@@ -71,12 +71,14 @@ func (p *pool) pick(client netip.AddrPort, avoid string) (choice, error) {
 	return choice{p.members[id], p.picker, false}, nil
 }
 
-// turnsAtOnce says whether a connection that a member refused goes to another one at once: where it does not matter which
-// one it gets.
-func (p *pool) turnsAtOnce(c choice) bool {
+// turning says how to go on after a member has refused: alone, that there is no choice; indifferent, that a client need
+// not wait for this member, since neither persistence nor a hash has led to it.
+func (p *pool) turning(c choice) (alone, indifferent bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return !c.direct && p.spec.Algorithm == sched.RoundRobin && p.active() > 1
+	alone = p.active() <= 1
+	hashed := p.spec.Algorithm == sched.SourceIP || p.spec.Algorithm == sched.SourceIPPort
+	return alone, !alone && !c.direct && !hashed
 }
 
 // active counts the members that get new clients while any of them works.

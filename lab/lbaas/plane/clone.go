@@ -2,6 +2,7 @@ package plane
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -24,6 +25,20 @@ func (b Balancer) clone() Balancer {
 		p := &b.Pools[i]
 		p.Persistence, p.Monitor = cloned(p.Persistence), cloned(p.Monitor)
 		p.Members = slices.Clone(p.Members)
+	}
+	return b
+}
+
+// equal compares all of two balancers; of members, which are most of them, without reflection.
+func (b Balancer) equal(c Balancer) bool {
+	sameMembers := slices.EqualFunc(b.Pools, c.Pools, func(p, q Pool) bool { return slices.Equal(p.Members, q.Members) })
+	return sameMembers && reflect.DeepEqual(b.withoutMembers(), c.withoutMembers())
+}
+
+func (b Balancer) withoutMembers() Balancer {
+	b.Pools = slices.Clone(b.Pools)
+	for i := range b.Pools {
+		b.Pools[i].Members = nil
 	}
 	return b
 }

@@ -29,8 +29,8 @@ type finalError struct{ error }
 
 func (e *finalError) Unwrap() error { return e.error }
 
-// attempts tries members for a client as haproxy does, until try succeeds: four times, at another member at once where the
-// algorithm is indifferent, else with the last. The member that it succeeded with is taken: the caller releases it. first
+// attempts tries members for a client as haproxy does, until try succeeds: four times, at another member at once where it does not
+// matter which one the client gets, else with the last. The member that it succeeded with is taken: the caller releases it. first
 // is where to begin, if the client belongs somewhere.
 func (f *frontend) attempts(ctx context.Context, p *pool, first *choice, client netip.AddrPort, try func(choice) error) error {
 	c, err := p.begin(first, client)
@@ -48,11 +48,11 @@ func (f *frontend) attempts(ctx context.Context, p *pool, first *choice, client 
 		if attempt == retries || errors.As(failed, &final) {
 			return failed
 		}
-		was := c.member
-		if c, err = p.again(c, attempt+1 == retries, client); err != nil {
+		var wait bool
+		if c, wait, err = p.again(c, attempt+1 == retries, client); err != nil {
 			return errors.Join(err, failed)
 		}
-		if c.member != was || timedOut(failed) {
+		if !wait || timedOut(failed) {
 			continue
 		}
 		if err := sleep(ctx, min(turnAround, f.connect)); err != nil {
@@ -83,15 +83,17 @@ func (p *pool) begin(first *choice, client netip.AddrPort) (choice, error) {
 	return p.choose(client, "")
 }
 
-// again chooses for another attempt.
-func (p *pool) again(failed choice, last bool, client netip.AddrPort) (choice, error) {
-	if !last && !p.turnsAtOnce(failed) {
+// again chooses for another attempt, and says whether to wait before it: where the same member is to be had.
+func (p *pool) again(failed choice, last bool, client netip.AddrPort) (c choice, wait bool, err error) {
+	alone, indifferent := p.turning(failed)
+	if !last && !indifferent {
 		if c, ok := p.chooseKnown(failed.id); ok {
 			c.direct = failed.direct
-			return c, nil
+			return c, true, nil
 		}
 	}
-	return p.choose(client, failed.id)
+	c, err = p.choose(client, failed.id)
+	return c, alone, err
 }
 
 func (f *frontend) dial(p *pool, c choice, client, vip netip.AddrPort) (*net.TCPConn, error) {

@@ -97,6 +97,7 @@ func rewrite(pr *httputil.ProxyRequest) {
 	e := exchangeOf(pr.In.Context())
 	pr.Out.URL.Scheme, pr.Out.URL.Host = "http", "member" // the transport knows which
 	pr.Out.Host = pr.In.Host
+	pr.Out.URL.RawQuery = pr.In.URL.RawQuery // be it one that Go finds doubtful
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if v := pr.In.Header.Values(name); len(v) > 0 { // haproxy passes on what clients claim
 			pr.Out.Header[http.CanonicalHeaderKey(name)] = append([]string(nil), v...)
@@ -218,7 +219,7 @@ func (t *memberTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var resp *http.Response
 	err := e.f.attempts(req.Context(), e.pool, e.known(), e.client, func(c choice) error {
 		var err error
-		resp, err = t.ask(req, e, c)
+		resp, err = t.ask(req, e, c) //nolint:bodyclose // who called RoundTrip closes it
 		var dial *dialError
 		if err != nil && !errors.As(err, &dial) {
 			return &finalError{err}

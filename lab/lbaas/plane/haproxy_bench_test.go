@@ -56,14 +56,23 @@ backend b
 	return text
 }
 
+// haproxyProcess is a running haproxy.
+type haproxyProcess struct {
+	pid    int
+	socket string // of its administration
+}
+
 // startHaproxy runs haproxy in a namespace until the test ends; it returns once it listens.
-func (s *space) startHaproxy(t testing.TB, in, bind, config string) (pid int) {
+func (s *space) startHaproxy(t testing.TB, in, config string) haproxyProcess {
 	t.Helper()
 	program, err := exec.LookPath("haproxy")
 	if err != nil {
 		t.Skip("haproxy is not installed: hack/deps.sh test")
 	}
-	file := filepath.Join(t.TempDir(), "haproxy.cfg")
+	dir := t.TempDir()
+	h := haproxyProcess{socket: filepath.Join(dir, "socket")}
+	config = strings.Replace(config, "global\n", "global\n    stats socket "+h.socket+" level admin\n", 1)
+	file := filepath.Join(dir, "haproxy.cfg")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -74,15 +83,16 @@ func (s *space) startHaproxy(t testing.TB, in, bind, config string) (pid int) {
 	if err := s.start(in, cmd); err != nil {
 		t.Fatal(err)
 	}
+	h.pid = cmd.Process.Pid
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(unix.SIGTERM)
 		_ = cmd.Wait()
 	})
 	for limit := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		c, err := s.dial(net.Dialer{Timeout: patience}, "tcp", bind)
+		c, err := net.Dial("unix", h.socket) // it binds this last
 		if err == nil {
 			c.Close()
-			return cmd.Process.Pid
+			return h
 		}
 		if time.Now().After(limit) {
 			t.Fatal("haproxy does not listen: ", err)
@@ -132,7 +142,7 @@ func BenchmarkBesideHaproxy(b *testing.B) {
 		lb.Listeners = append(lb.Listeners, plane.Listener{
 			ID: fmt.Sprint("l", p), Protocol: "TCP", Port: uint16(p), AdminUp: true, DefaultPool: pool.ID})
 		bind := fmt.Sprint("10.10.0.11:1", p)
-		haproxies[p] = s.startHaproxy(b, "lb1", bind, haproxyConfig(bind, "roundrobin", "", servers[p]))
+		haproxies[p] = s.startHaproxy(b, "lb1", haproxyConfig(bind, "roundrobin", "", servers[p])).pid
 	}
 	own := 0
 	s.planeOf(b, lb, plane.Options{Names: []string{"lb1"}, Start: func(ctx context.Context, name string) (plane.Process, error) {

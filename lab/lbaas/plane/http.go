@@ -35,6 +35,8 @@ func (l *listener) openHTTP(at netip.AddrPort, o vip.Options) (socket, error) {
 		IdleTimeout:       f.clientData,
 		ErrorLog:          log.New(io.Discard, "", 0), // what clients do wrong is no news
 		BaseContext:       func(net.Listener) context.Context { return l.ctx },
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is the member's to answer
 	}
 	counted := net.Listener(countedListener{ln, l})
 	if f.isTLS() {

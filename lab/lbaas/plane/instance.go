@@ -143,11 +143,9 @@ func (in *instance) close() {
 func (in *instance) take(m message) error {
 	switch {
 	case m.Apply != nil:
-		in.apply(patch{Set: *m.Apply, Delete: in.missing(*m.Apply)})
-		return in.acknowledge()
+		return in.apply(patch{Set: *m.Apply, Delete: in.missing(*m.Apply)})
 	case m.Patch != nil:
-		in.apply(*m.Patch)
-		return in.acknowledge()
+		return in.apply(*m.Patch)
 	case m.Role != "":
 		return in.become(m.Role)
 	case m.Tell:
@@ -168,13 +166,15 @@ func (in *instance) missing(whole []Balancer) []string {
 	return gone
 }
 
-func (in *instance) apply(p patch) {
+// apply takes what is different, and acknowledges it.
+func (in *instance) apply(p patch) error {
 	for _, id := range p.Delete {
 		if b := in.balancers[id]; b != nil {
 			b.close()
 			delete(in.balancers, id)
 		}
 	}
+	var touched []*balancer
 	for _, spec := range p.Set {
 		b := in.balancers[spec.ID]
 		if b == nil {
@@ -182,13 +182,11 @@ func (in *instance) apply(p patch) {
 			in.balancers[spec.ID] = b
 		}
 		b.update(spec)
+		touched = append(touched, b)
 	}
 	in.address()
-}
-
-func (in *instance) acknowledge() error {
 	in.applied++
-	if err := in.report(in.all()); err != nil {
+	if err := in.report(touched); err != nil {
 		return err
 	}
 	return in.out.write(report{Applied: in.applied})

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"proxylab/lab/lbaas/plane/vip"
 )
 
 // announceAgain is when neighbours are told again, from the change on: a packet may get lost, and a killed instance's link
@@ -33,6 +35,16 @@ func (a *announcer) due(now time.Time) bool {
 	}
 	a.last = now
 	return true
+}
+
+// RemoveVIPs takes all VIPs (every /32 and /128) from a link of this thread's network namespace.
+func RemoveVIPs(link string) error {
+	l, err := vip.Open(link)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return l.Set(nil)
 }
 
 // address makes the link have the VIPs of all balancers while the instance is active, and none while it is not.

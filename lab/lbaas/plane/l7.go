@@ -143,7 +143,7 @@ func (p *policy) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	to := p.RedirectURL
 	if p.Action == RedirectPrefix {
-		to = strings.TrimSuffix(p.RedirectPrefix, "/") + r.URL.RequestURI()
+		to = p.RedirectPrefix + r.URL.RequestURI()
 	}
 	code := p.RedirectCode
 	if code == 0 {

@@ -67,15 +67,7 @@ func (l *listener) update(f *frontend, vips []netip.Addr) {
 		}
 	}
 	l.limit.setClosed(len(vips) == 0)
-	var errs []error
-	if !slices.Equal(l.allowed, f.spec.AllowedCIDRs) {
-		for a, s := range l.sockets {
-			if err := s.setAllowed(f.spec.AllowedCIDRs); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", a, err))
-			}
-		}
-		l.allowed = f.spec.AllowedCIDRs
-	}
+	errs := l.allow(f.spec.AllowedCIDRs)
 	for _, a := range vips {
 		if l.sockets[a] != nil {
 			continue
@@ -95,6 +87,22 @@ func (l *listener) update(f *frontend, vips []netip.Addr) {
 		l.started = true
 		go l.watchSessions()
 	}
+}
+
+// allow puts other filters on the open sockets. Where one fails they are all put on again at the next update.
+func (l *listener) allow(cidrs []netip.Prefix) (errs []error) {
+	if slices.Equal(l.allowed, cidrs) {
+		return nil
+	}
+	for a, s := range l.sockets {
+		if err := s.setAllowed(cidrs); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", a, err))
+		}
+	}
+	if len(errs) == 0 {
+		l.allowed = cidrs
+	}
+	return errs
 }
 
 func (l *listener) open(f *frontend, a netip.Addr) (socket, error) {
@@ -177,6 +185,9 @@ func (l *listener) close(withConnections bool) {
 		return
 	}
 	l.stopListening()
+	if !l.carrying() {
+		l.cancel()
+	}
 }
 
 // watchSessions looks at the connections now and then: what they carry, and whether they do. It ends when the listener

@@ -14,6 +14,10 @@ type Options struct {
 	Names []string
 	// Start starts the instance with this name: the verb lbaas-instance, see StartCommand. ctx ends with the Set.
 	Start func(ctx context.Context, name string) (Process, error)
+	// Fence makes sure that an instance which has ended answers for no VIP any more, before another one does; nil where
+	// nothing of it can be left. For instances with an interface that is RemoveVIPs, in its network namespace: the kernel
+	// would go on answering for the addresses there until the instance is started again.
+	Fence func(name string) error
 	// HungAfter is how long an instance may be silent until it counts as hung, is killed and replaced; 0: 500 ms for a
 	// process that is stopped, 3 s for one that may just be starved of CPU.
 	HungAfter time.Duration
@@ -76,14 +80,11 @@ func NewSet(o Options) *Set {
 // cannot be bound is a problem in its Status, not an error). It fails with ctx, and then the state is still wanted, and
 // after Close.
 func (s *Set) Apply(ctx context.Context, balancers []Balancer) error {
-	result := make(chan error, 1)
-	own := make([]Balancer, len(balancers))
-	for i, b := range balancers {
-		own[i] = b.clone()
-	}
-	if err := s.do(ctx, func(st *state) { st.apply(own, result) }); err != nil {
+	result, taken := make(chan error, 1), make(chan struct{})
+	if err := s.do(ctx, func(st *state) { defer close(taken); st.apply(balancers, result) }); err != nil {
 		return err
 	}
+	<-taken // from here on the balancers are the caller's again
 	select {
 	case err := <-result:
 		return err
@@ -116,10 +117,23 @@ func (s *Set) end(name, cause string) error {
 }
 
 // ActiveName is the instance that carries traffic now; "" while none does.
-func (s *Set) ActiveName() string {
-	result := make(chan string, 1)
-	if err := s.do(context.Background(), func(st *state) { result <- st.activeName() }); err != nil {
-		return ""
+func (s *Set) ActiveName() string { return read(s, (*state).activeName) }
+
+// StandbyName is the instance that would take over now; "" where none could.
+func (s *Set) StandbyName() string { return read(s, (*state).standbyName) }
+
+// Flows is what the active instance carried at its last sign of life, a tenth of a second ago at most: TCP connections, and
+// flows of UDP.
+func (s *Set) Flows() (tcp, udp int64) {
+	b := read(s, (*state).flows)
+	return b.TCP, b.UDP
+}
+
+// read asks the state; of a closed Set the answer is nothing.
+func read[T any](s *Set, of func(*state) T) (value T) {
+	result := make(chan T, 1)
+	if err := s.do(context.Background(), func(st *state) { result <- of(st) }); err != nil {
+		return value
 	}
 	return <-result
 }

@@ -65,6 +65,9 @@ func (st *state) ended(p *peer, err error) {
 		return
 	}
 	delete(st.peers, p.name)
+	if st.closing {
+		return
+	}
 	if p.cause == "" {
 		p.cause, p.endedAt = Died, time.Now()
 	}
@@ -74,6 +77,11 @@ func (st *state) ended(p *peer, err error) {
 	}
 	if st.active == p {
 		st.active = nil
+		if fence := st.set.o.Fence; fence != nil {
+			if err := fence(p.name); err != nil {
+				st.set.o.Log.Error("VIPs of an instance that ended", "instance", p.name, "error", err)
+			}
+		}
 		st.totals.instanceEnded()
 		if st.failing == nil && p.role == Active {
 			st.failing = &failing{

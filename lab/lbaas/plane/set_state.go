@@ -2,7 +2,6 @@ package plane
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 )
@@ -28,6 +27,7 @@ type state struct {
 	totals  totals
 	ticked  time.Time
 	closing bool
+	begun   bool // an instance has had the role
 }
 
 // waiter is a call of Apply.
@@ -54,24 +54,42 @@ func (st *state) activeName() string {
 	return st.active.name
 }
 
+// flows is what the active instance carried at its last sign of life.
+func (st *state) flows() beat {
+	if st.active == nil {
+		return beat{}
+	}
+	return st.active.beat
+}
+
+func (st *state) standbyName() string {
+	for _, name := range st.set.o.Names {
+		if p := st.peers[name]; p != nil && p != st.active && p.heard && p.cause == "" && p.version == st.version {
+			return name
+		}
+	}
+	return ""
+}
+
 // apply takes the new desired state and sends the instances what is different.
 func (st *state) apply(balancers []Balancer, result chan<- error) {
 	old := st.want
-	st.want = make(map[string]Balancer, len(balancers))
-	st.order = st.order[:0]
+	want, order := make(map[string]Balancer, len(balancers)), make([]string, 0, len(balancers))
 	var p patch
 	for _, b := range balancers {
-		if _, twice := st.want[b.ID]; twice {
-			st.want = old
+		if _, twice := want[b.ID]; twice {
 			result <- fmt.Errorf("apply balancers: %s is there twice", b.ID)
 			return
 		}
-		if was, known := old[b.ID]; !known || !reflect.DeepEqual(was, b) {
-			p.Set = append(p.Set, b)
+		was, known := old[b.ID]
+		if !known || !was.equal(b) {
+			was = b.clone()
+			p.Set = append(p.Set, was)
 		}
-		st.want[b.ID] = b
-		st.order = append(st.order, b.ID)
+		want[b.ID] = was
+		order = append(order, b.ID)
 	}
+	st.want, st.order = want, order
 	for id := range old {
 		if _, still := st.want[id]; !still {
 			p.Delete = append(p.Delete, id)
@@ -103,16 +121,21 @@ func (st *state) sendWhole(p *peer) {
 	p.sendApply(message{Apply: &whole}, st.version)
 }
 
-// choose gives the role to an instance if none has it.
+// choose gives the role to an instance if none has it: at the beginning to the first of them, later to the first that is
+// there.
 func (st *state) choose() {
-	if st.active != nil {
+	if st.active != nil || st.closing {
 		return
 	}
 	for _, name := range st.set.o.Names {
-		if p := st.peers[name]; p != nil && p.heard {
-			st.active = p
+		p := st.peers[name]
+		if p != nil && p.heard && p.cause == "" {
+			st.active, st.begun = p, true
 			p.send(message{Role: Active})
 			return
+		}
+		if p != nil && !st.begun {
+			return // it is starting
 		}
 	}
 }

@@ -1,4 +1,9 @@
-// Package plane carries the traffic of load balancers, from a VIP to their members.
+// Package plane carries the traffic of load balancers, from a VIP to their members, in user space: TCP, HTTP and TLS as
+// haproxy does with the configuration that Octavia writes, UDP as LVS does.
+//
+// An Instance is a process that carries it; a Set starts one or two of them, tells them what to carry (the types of this
+// file), hears what they see, and lets the standby take over where the active one ends or hangs. They speak JSON lines
+// (wire.go). Below: sched chooses members, check asks whether they work, vip is sockets and addresses.
 package plane
 
 import (
@@ -38,7 +43,8 @@ type Timeouts struct {
 	ClientData    time.Duration `json:"clientData,omitempty"`
 	MemberConnect time.Duration `json:"memberConnect,omitempty"`
 	MemberData    time.Duration `json:"memberData,omitempty"`
-	TCPInspect    time.Duration `json:"tcpInspect,omitempty"`
+	// TCPInspect delays nothing, as in haproxy: Octavia writes no rule that would inspect.
+	TCPInspect time.Duration `json:"tcpInspect,omitempty"`
 }
 
 // L7Policy acts on the requests that all its rules match.
@@ -125,8 +131,8 @@ const (
 type Status struct {
 	ID        string              `json:"id"`
 	Members   map[string]string   `json:"members,omitempty"`   // member ID -> operating state
-	Listeners map[string]Counters `json:"listeners,omitempty"` // listener ID -> since the instance started
-	Problems  map[string]string   `json:"problems,omitempty"`  // listener ID -> why it does not listen ("address already in use")
+	Listeners map[string]Counters `json:"listeners,omitempty"` // listener ID -> since the instance started; from a Set: since that began
+	Problems  map[string]string   `json:"problems,omitempty"`  // listener ID -> why it does not do what it should ("address already in use")
 	Instance  string              `json:"instance,omitempty"`  // who answers for the VIP now
 }
 

@@ -239,7 +239,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 
 // A member that refuses costs nobody a connection.
 func TestRedispatch(t *testing.T) {
-	for _, algorithm := range []string{"ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP"} {
+	for _, algorithm := range []string{"ROUND_ROBIN", "LEAST_CONNECTIONS"} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)

@@ -138,19 +138,23 @@ func breakTools(t *trial) (repair func()) {
 	}
 }
 
-// flush removes all rules of a node, as a firewall that is reloaded does.
+// flush removes the rules of the proxiers from node 1, as a firewall that is reloaded does. It leaves what else is there:
+// a node of kind finds the others by rules that Docker made in it.
 func flush(t *trial) {
-	for _, tool := range []string{"iptables-legacy", "ip6tables-legacy", "iptables-nft", "ip6tables-nft"} {
-		for _, table := range []string{"nat", "filter", "mangle"} {
-			for _, what := range []string{"-F", "-X"} {
-				if _, err := t.Run(node1, tool, "-w", "-t", table, what); err != nil {
-					t.Logf("%v", err)
-				}
-			}
-		}
-	}
-	if _, err := t.Run(node1, "nft", "flush", "ruleset"); err != nil {
-		t.Logf("%v", err)
+	const chains = `for tool in iptables-legacy ip6tables-legacy iptables-nft ip6tables-nft; do for table in nat filter mangle; do
+		command -v $tool-save >/dev/null || continue
+		$tool-save -t $table 2>/dev/null | awk -v table=$table '
+			/^:KUBE-/ { chain = substr($1, 2); flushed = flushed "-F " chain "\n"; removed = removed "-X " chain "\n" }
+			/^-A / && $2 !~ /^KUBE-/ && / -j KUBE-/ { sub("-A", "-D"); jumps = jumps $0 "\n" }
+			END { if (flushed) printf "*%s\n%s%s%sCOMMIT\n", table, jumps, flushed, removed }' >/run/flush
+		[ ! -s /run/flush ] || $tool-restore --noflush -w 5 </run/flush || exit
+		rm -f /run/flush
+	done; done`
+	t.MustRun(node1, "sh", "-c", chains)
+	const tables = `nft list tables | while read -r _ table; do case $table in
+		*" kube-proxy" | *" proxylab") nft delete table $table;; esac; done`
+	if t.Mode() == "nftables" { // a kernel without them has nothing to flush
+		t.MustRun(node1, "sh", "-c", tables)
 	}
 }
 

@@ -116,7 +116,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Pick chooses a server, another one than avoid where there is a choice, and counts it as taken: the caller gives it
+// Pick chooses a server, another one than avoid where there is a choice (a hash leaves none), and counts it as taken: the caller gives it
 // back with Done. It says false where no server is usable.
 func (p *Picker) Pick(client netip.AddrPort, avoid string) (id string, ok bool) {
 	p.mu.Lock()
@@ -129,7 +129,7 @@ func (p *Picker) Pick(client netip.AddrPort, avoid string) (id string, ok bool) 
 	case LeastConnections:
 		s = p.least(avoid)
 	case SourceIP, SourceIPPort:
-		s = p.hashed(client, avoid)
+		s = p.hashed(client)
 	default:
 		s = p.next(avoid)
 	}
@@ -207,18 +207,13 @@ func (p *Picker) least(avoid string) *server {
 	return best
 }
 
-func (p *Picker) hashed(client netip.AddrPort, avoid string) *server {
+// hashed is where a source belongs, be it refused there: haproxy knows no other place for it either.
+func (p *Picker) hashed(client netip.AddrPort) *server {
 	h := hashOf(client.Addr())
 	if p.algorithm == SourceIPPort {
 		h ^= uint32(client.Port()) * 2654435761 // spreads neighbouring ports
 	}
-	n := uint32(len(p.byHash))
-	for i := range n {
-		if s := p.byHash[(h%n+i)%n]; s.ID != avoid {
-			return s
-		}
-	}
-	return p.byHash[h%n]
+	return p.byHash[h%uint32(len(p.byHash))]
 }
 
 // hashOf is haproxy's hash of a source: the words of the address, folded.
