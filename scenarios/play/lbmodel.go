@@ -19,8 +19,18 @@ type balancerModel struct {
 }
 
 type pool struct {
-	balancer string // ID
-	taking   int    // members that take traffic
+	balancer  string // ID
+	taking    int    // members that take traffic, by their operating state
+	silent    int    // members that are provisioned, of whose operating state nothing was told
+	monitored bool
+}
+
+// members is how many take traffic: where nobody asks them, all do.
+func (p pool) members() int {
+	if p.monitored {
+		return p.taking
+	}
+	return p.taking + p.silent
 }
 
 type member struct {
@@ -29,9 +39,16 @@ type member struct {
 	ready     bool // its provisioning is done
 }
 
-// takes says that traffic goes to it.
-func (m member) takes() bool {
-	return m.ready && (m.operating == plane.Online || m.operating == plane.NoMonitor)
+// counted is the counter of a pool that it counts in; nil: in none.
+func (m member) counted(p *pool) *int {
+	switch {
+	case !m.ready:
+	case m.operating == plane.Online, m.operating == plane.NoMonitor:
+		return &p.taking
+	case m.operating == "":
+		return &p.silent
+	}
+	return nil
 }
 
 // Octavia's names of the two states.
@@ -78,6 +95,8 @@ func (m *balancerModel) change(at time.Time, s *octavia.State) *events.LBState {
 		if m.pool(s.ID).balancer = s.Balancer; gone {
 			delete(m.pools, s.ID)
 		}
+	case "healthmonitor":
+		m.pool(s.Parent).monitored = !gone
 	case "member":
 		e.Pool = s.Parent
 		m.member(s, gone)
@@ -105,11 +124,12 @@ func (m *balancerModel) member(s *octavia.State, gone bool) {
 	case s.Field == provisioning:
 		is.ready = s.To == "ACTIVE"
 	}
-	switch pool := m.pool(s.Parent); {
-	case is.takes() && !was.takes():
-		pool.taking++
-	case !is.takes() && was.takes():
-		pool.taking--
+	pool := m.pool(s.Parent)
+	if n := was.counted(pool); n != nil {
+		*n--
+	}
+	if n := is.counted(pool); n != nil {
+		*n++
 	}
 	if m.members[s.ID] = is; gone {
 		delete(m.members, s.ID)
@@ -125,8 +145,8 @@ func (m *balancerModel) fewest() map[string]int {
 		if !ok {
 			continue
 		}
-		if n, there := counts[service]; !there || p.taking < n {
-			counts[service] = p.taking
+		if n, there := counts[service]; !there || p.members() < n {
+			counts[service] = p.members()
 		}
 	}
 	return counts

@@ -45,6 +45,14 @@ func TestBalancerModel(t *testing.T) {
 	if waited := tell("loadbalancer", "b", "", provisioning, "PENDING_CREATE", "ACTIVE"); waited != 4 {
 		t.Errorf("pending for %v s, want 4", waited)
 	}
+	tell("member", "m0", "p1", provisioning, "PENDING_CREATE", "ACTIVE")
+	tell("member", "m9", "p2", provisioning, "PENDING_CREATE", "ACTIVE")
+	expect("nobody asks how they are", map[string]int{"default/web": 1})
+	tell("healthmonitor", "h", "p1", provisioning, "", "PENDING_CREATE")
+	expect("somebody does", map[string]int{"default/web": 0})
+	tell("member", "m0", "p1", provisioning, "ACTIVE", "DELETED")
+	tell("member", "m9", "p2", provisioning, "ACTIVE", "DELETED")
+	tell("healthmonitor", "h2", "p2", provisioning, "", "PENDING_CREATE")
 	for _, member := range [][2]string{{"m1", "p1"}, {"m2", "p1"}, {"m3", "p2"}} {
 		tell("member", member[0], member[1], provisioning, "PENDING_CREATE", "ACTIVE")
 		tell("member", member[0], member[1], operating, "OFFLINE", "ONLINE")

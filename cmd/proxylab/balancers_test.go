@@ -1,0 +1,81 @@
+package main_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const balanced = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: echo, image: proxylab/echo}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  type: LoadBalancer
+  selector: {app: web}
+  ports: [{name: http, port: 80, targetPort: 8080}]
+`
+
+// A lab as somebody uses it: kubectl shows the VIP of a Service, curl gets an answer there, and the OpenStack client sees the
+// balancer, by what up has printed.
+func TestBalancedLab(t *testing.T) {
+	needRoot(t)
+	for _, tool := range []string{"kubectl", "curl", "openstack"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	name := labName(t)
+	said := run(t, binary, "up", "--name", name, "--nodes", "2")
+	kubeconfig := strings.TrimSpace(run(t, binary, "kubeconfig", name))
+	_, rc, _ := strings.Cut(said, "  . ")
+	rc, _, found := strings.Cut(rc, ";")
+	if !found {
+		t.Fatalf("up says nothing of the OpenStack client:\n%s", said)
+	}
+	if listed := run(t, binary, "ls"); !strings.Contains(listed, "load balancers of "+name+": http://127.0.0.1:") {
+		t.Errorf("ls says nothing of the LBaaS:\n%s", listed)
+	}
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	if err := os.WriteFile(file, []byte(balanced), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "kubectl", "--kubeconfig", kubeconfig, "apply", "-f", file)
+	var vip string
+	eventually(t, "VIP in kubectl get svc", 2*time.Minute, func() (bool, string) {
+		fields := strings.Fields(run(t, "kubectl", "--kubeconfig", kubeconfig, "get", "svc", "web", "--no-headers"))
+		if len(fields) < 4 {
+			return false, strings.Join(fields, " ")
+		}
+		vip = fields[3]
+		return strings.HasPrefix(vip, "10.10.1."), vip
+	})
+	eventually(t, "answer through the VIP", 2*time.Minute, func() (bool, string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, binary, "exec", "--name", name, "--", "curl", "-sS", "--max-time", "3", "http://"+vip+"/").CombinedOutput()
+		return err == nil && strings.Contains(string(out), `"pod":"web-`), string(out)
+	})
+	list := run(t, "sh", "-c", ". "+rc+"; openstack loadbalancer list -f value -c name -c vip_address -c provisioning_status")
+	if want := "_default_web " + vip + " ACTIVE"; !strings.Contains(list, want) {
+		t.Errorf("the OpenStack client sees %q, want %q", list, want)
+	}
+	run(t, binary, "down", name)
+	if left := traces(name); len(left) > 0 {
+		t.Errorf("left on the machine: %s", strings.Join(left, ", "))
+	}
+}
