@@ -31,7 +31,7 @@ type dataPlane struct {
 func newDataPlane(s *Server) *dataPlane {
 	return &dataPlane{
 		s: s, changed: make(chan struct{}, 1), problems: map[string]map[string]string{}, done: make(chan struct{}),
-		set: plane.NewSet(plane.Options{Names: s.o.Instances.Names, Start: s.o.Instances.Start, Log: s.log}),
+		set: plane.NewSet(plane.Options{Names: s.o.Instances.Names, Start: s.o.Instances.Start, Fence: s.o.Instances.Fence, Log: s.log}),
 	}
 }
 

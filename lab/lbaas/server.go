@@ -44,6 +44,7 @@ type Options struct {
 type Instances struct {
 	Names []string // one, or two of which the second stands by
 	Start func(ctx context.Context, name string) (plane.Process, error)
+	Fence func(name string) error // as plane.Options.Fence; may be nil
 }
 
 // Server is a mock OpenStack. It is safe for concurrent use.

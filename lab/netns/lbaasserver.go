@@ -2,7 +2,6 @@ package netns
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -83,7 +82,8 @@ func (l *Lab) serveLBaaS(ctx context.Context) error {
 		DefaultProject: project,
 		Users:          []openstack.User{{Name: user, Password: password, Grants: []openstack.Grant{{Project: project, Roles: []string{"admin", "member", "reader"}}}}},
 		Networks:       networks(),
-		Instances:      &lbaas.Instances{Names: names, Start: l.startInstance},
+		Instances: &lbaas.Instances{Names: names, Start: l.startInstance,
+			Fence: func(name string) error { return fabric.ForgetVIPs(l.Name(), name) }},
 		Log:            slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
@@ -109,30 +109,11 @@ func (l *Lab) startInstance(_ context.Context, name string) (plane.Process, erro
 	defer func() { _ = log.Close() }() // the child has its own
 	cmd := exec.Command(l.opts.Executable, plane.InstanceCommand, "--name", name, "--interface", "eth0")
 	cmd.Dir, cmd.Stderr = "/", log
-	p, err := plane.StartCommand(cmd, func(cmd *exec.Cmd) error {
+	return plane.StartCommand(cmd, func(cmd *exec.Cmd) error {
 		return procs.Start(procs.Spec{
 			Lab: l.Name(), Part: instancePart + "/" + name, Cmd: cmd, NetNS: fabric.BalancerPath(l.Name(), name), Bound: true,
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return instance{p, l.Name(), name}, nil
-}
-
-// instance is a process whose VIPs end with it: a namespace answers for them also when nothing in it lives any more.
-type instance struct {
-	plane.Process
-	lab, name string
-}
-
-func (i instance) Kill() error {
-	return errors.Join(i.Process.Kill(), fabric.ForgetVIPs(i.lab, i.name))
-}
-
-func (i instance) Wait() error {
-	err := i.Process.Wait()
-	return errors.Join(err, fabric.ForgetVIPs(i.lab, i.name))
 }
 
 // cloudArgs is the command line of the controller.
