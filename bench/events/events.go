@@ -49,7 +49,6 @@ type Event struct {
 	LBPublished    *LBPublished    `json:"lbPublished,omitempty"`
 	LBFailover     *LBFailover     `json:"lbFailover,omitempty"`
 	LBFault        *LBFault        `json:"lbFault,omitempty"`
-	LBTraffic      *LBTraffic      `json:"lbTraffic,omitempty"`
 	PartUsage      *PartUsage      `json:"partUsage,omitempty"`
 	NodeChange     *NodeChange     `json:"nodeChange,omitempty"`
 }

@@ -54,8 +54,6 @@ func (e Event) lbaasKind() string {
 		return "lbFailover"
 	case e.LBFault != nil:
 		return "lbFault"
-	case e.LBTraffic != nil:
-		return "lbTraffic"
 	case e.PartUsage != nil:
 		return "partUsage"
 	case e.NodeChange != nil:

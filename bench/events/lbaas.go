@@ -59,18 +59,6 @@ type LBFault struct {
 	Text string `json:"text"` // in words: "member.batch_update answered 503"
 }
 
-// LBTraffic is what went through a listener since its instance began. Only what changed is logged.
-type LBTraffic struct {
-	Balancer          string `json:"balancer"` // ID
-	Listener          string `json:"listener"` // ID
-	Instance          string `json:"instance,omitempty"`
-	ActiveConnections int64  `json:"activeConnections"`
-	TotalConnections  int64  `json:"totalConnections"`
-	BytesIn           int64  `json:"bytesIn"`
-	BytesOut          int64  `json:"bytesOut"`
-	RequestErrors     int64  `json:"requestErrors,omitempty"`
-}
-
 // PartUsage is the cost so far of one of a lab's own parts, without its children (CPU counted from the start of that process,
 // or of the subject if that was later): it is charged to no proxier.
 type PartUsage struct {

@@ -36,7 +36,6 @@ func sample() []Event {
 		{Subject: s, LBPublished: &LBPublished{Service: "default/web", Created: true, Address: "10.10.0.128:80", AddressSeconds: &cpu, Seconds: 2.5}},
 		{Subject: s, LBFailover: &LBFailover{From: "lb1", To: "lb2", Seconds: 0.3, FlowsLost: new(int)}},
 		{Subject: s, LBFault: &LBFault{Name: "busy", What: "struck", Text: "member.batch_update answered 409"}},
-		{Subject: s, LBTraffic: &LBTraffic{Balancer: "1", Listener: "2", Instance: "lb1", TotalConnections: 7}},
 		{Subject: s, PartUsage: &PartUsage{Part: "lbaas", PID: 9, CPUSeconds: 0.5}},
 		{Subject: s, NodeChange: &NodeChange{Node: "node3", What: "killed"}},
 		{Subject: s, LoadEnded: &LoadEnded{Name: "web"}},
