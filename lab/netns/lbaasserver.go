@@ -84,7 +84,7 @@ func (l *Lab) serveLBaaS(ctx context.Context) error {
 		Networks:       networks(),
 		Instances: &lbaas.Instances{Names: names, Start: l.startInstance,
 			Fence: func(name string) error { return fabric.ForgetVIPs(l.Name(), name) }},
-		Log:            slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
 
