@@ -36,7 +36,7 @@ func (l *Listener) enqueue(e Event) {
 		return
 	}
 	frequent := e.LoadTick != nil || e.Usage != nil || e.Softirq != nil || e.Sync != nil || e.Programming != nil ||
-		e.LBCall != nil || e.LBTraffic != nil || e.PartUsage != nil
+		e.LBCall != nil || e.PartUsage != nil
 	if frequent && len(l.queue) >= maxBacklog {
 		l.dropped++
 		return
