@@ -15,6 +15,14 @@ const (
 	turnAround = time.Second
 )
 
+// deadline is a context whose end a dialer sees to by itself: it has no timer of its own.
+type deadline struct {
+	context.Context
+	at time.Time
+}
+
+func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
+
 // finalError ends the attempts.
 type finalError struct{ error }
 
@@ -93,9 +101,7 @@ func (f *frontend) dial(ctx context.Context, p *pool, c choice, client, vip neti
 		return nil, err
 	}
 	d := net.Dialer{KeepAlive: -1}
-	ctx, cancel := context.WithTimeout(ctx, f.connect)
-	defer cancel()
-	conn, err := d.DialContext(ctx, "tcp", c.address)
+	conn, err := d.DialContext(deadline{ctx, time.Now().Add(f.connect)}, "tcp", c.address)
 	if err != nil {
 		return nil, err
 	}
