@@ -2,7 +2,6 @@ package cloud
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -73,7 +72,7 @@ func (d *drift) repair(ctx context.Context, svc *corev1.Service) error {
 	}
 	defer done()
 	svc, err = d.p.fresh(ctx, svc) // it may have been deleted while somebody else had the lock
-	if err != nil || svc == nil || !helpers.HasLBFinalizer(svc) {
+	if err != nil || svc == nil {
 		return err
 	}
 	nodes, err := d.nodes.List(labels.Everything())
@@ -84,20 +83,11 @@ func (d *drift) repair(ctx context.Context, svc *corev1.Service) error {
 	if err != nil {
 		return err
 	}
-	status, err := ps.ensure(ctx, true)
-	if err != nil {
+	if err := ps.ensureAndPublish(ctx); err != nil {
 		return err
 	}
 	if ps.made || len(ps.steps) > 0 {
 		ps.say("RepairedLoadBalancer", "Load balancer was not as it should be: %s", ps.account())
-	}
-	if helpers.LoadBalancerStatusEqual(&svc.Status.LoadBalancer, status) {
-		return nil
-	}
-	updated := svc.DeepCopy()
-	updated.Status.LoadBalancer = *status
-	if _, err := helpers.PatchService(d.p.client.CoreV1(), svc, updated); err != nil {
-		return fmt.Errorf("status: %w", err)
 	}
 	return nil
 }

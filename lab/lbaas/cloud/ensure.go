@@ -61,14 +61,13 @@ func (p *pass) request() request {
 // lives is how many balancers a pass works with: one can die under its hands.
 const lives = 3
 
-// ensure makes a Service's balancer what it has to be. With mayCreate false a balancer that is not there is an error. The
-// caller holds the Service's lock.
-func (p *pass) ensure(ctx context.Context, mayCreate bool) (*corev1.LoadBalancerStatus, error) {
+// ensure makes a Service's balancer what it has to be. The caller holds the Service's lock.
+func (p *pass) ensure(ctx context.Context) (*corev1.LoadBalancerStatus, error) {
 	var err error
 	for range lives {
 		var b haveBalancer
 		var unlock func()
-		if b, unlock, err = p.obtain(ctx, mayCreate); err != nil {
+		if b, unlock, err = p.obtain(ctx); err != nil {
 			return nil, p.explain(err)
 		}
 		var status *corev1.LoadBalancerStatus
@@ -86,7 +85,7 @@ func (p *pass) ensure(ctx context.Context, mayCreate bool) (*corev1.LoadBalancer
 }
 
 // obtain finds or makes the balancer, locks it and waits until it takes writes.
-func (p *pass) obtain(ctx context.Context, mayCreate bool) (haveBalancer, func(), error) {
+func (p *pass) obtain(ctx context.Context) (haveBalancer, func(), error) {
 	f, err := p.find(ctx)
 	if err != nil {
 		return haveBalancer{}, nil, err
@@ -101,9 +100,6 @@ func (p *pass) obtain(ctx context.Context, mayCreate bool) (haveBalancer, func()
 		f.Alive = nil
 	}
 	if f.Alive == nil {
-		if !mayCreate {
-			return haveBalancer{}, nil, fmt.Errorf("load balancer %s: %w", p.base, errGone)
-		}
 		p.vips = nil // those of the one before
 		b, err := p.create(ctx, f)
 		if err != nil {

@@ -35,6 +35,7 @@ func TestFaults(t *testing.T) {
 		{"cpo 1052: stuck in PENDING_UPDATE", stuckPending},
 		{"cpo 1520: 409 right after another write", immutable},
 		{"cpo 2036, 2541: a balancer in ERROR is deleted and made again", inError},
+		{"cpo 2036, 2541: a node comes meanwhile", updateInError},
 		{"cpo 2036, 2541: one that never becomes ACTIVE", bornInError},
 		{"cpo 2036, 2541: one in ERROR can be deleted", deletedInError},
 		{"cpo 1912, 1931: deleted behind the controller's back", deletedOutOfBand},
@@ -131,6 +132,25 @@ func inError(t *testing.T) {
 	r.right(svc)
 }
 
+// updateInError is a node that comes while the balancer is in ERROR.
+func updateInError(t *testing.T) {
+	r := newRig(t)
+	svc := r.add(newService())
+	r.ensure(svc)
+	first := r.only().ID
+	r.plan(faults.Fault{Name: "fails", Operation: "member.batch_update", Count: 1, Error: true})
+	r.nodes = append(r.nodes, node("node-3", "10.0.0.13"))
+	if err := r.p.UpdateLoadBalancer(t.Context(), "kubernetes", r.now(svc), r.nodes); !errors.Is(err, errFailed) {
+		t.Fatalf("%v", err)
+	}
+	if err := r.p.UpdateLoadBalancer(t.Context(), "kubernetes", r.now(svc), r.nodes); err != nil {
+		t.Fatal(err)
+	}
+	if b := r.only(); b.ID == first || b.Status != "ACTIVE" || len(r.tree(svc).Pools[0].Members) != 3 {
+		t.Errorf("%+v", b)
+	}
+}
+
 func bornInError(t *testing.T) {
 	r := newRig(t)
 	r.plan(faults.Fault{Name: "fails", Operation: "loadbalancer.create", Count: 1, Error: true})
@@ -177,8 +197,11 @@ func deletedOutOfBand(t *testing.T) {
 	if _, exists, err := r.p.GetLoadBalancer(t.Context(), "kubernetes", r.now(svc)); exists || err != nil {
 		t.Errorf("exists: %v, %v", exists, err)
 	}
-	if err := r.p.UpdateLoadBalancer(t.Context(), "kubernetes", r.now(svc), r.nodes); err == nil {
-		t.Error("updated what is not there")
+	if err := r.p.UpdateLoadBalancer(t.Context(), "kubernetes", r.now(svc), r.nodes); err != nil {
+		t.Error(err)
+	}
+	if b := r.only(); b.Address != r.now(svc).Status.LoadBalancer.Ingress[0].IP {
+		t.Errorf("%+v", b)
 	}
 	r.remove(svc)
 	if left := r.balancers(); len(left) > 0 {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/service/helpers"
 )
 
 // provider is OpenStack as the service controller sees it: balancers and nothing else.
@@ -110,11 +111,12 @@ func (p *provider) EnsureLoadBalancer(ctx context.Context, _ string, svc *corev1
 	if err != nil {
 		return nil, err
 	}
-	return ps.ensure(ctx, true)
+	return ps.ensure(ctx)
 }
 
 // UpdateLoadBalancer implements cloudprovider.LoadBalancer. What it is given of the Service can be older than what the
-// balancer was made from since, so it looks itself.
+// balancer was made from since, so it looks itself. A balancer that is gone or in ERROR is made again and published: the
+// controller would take it for one that is not needed.
 func (p *provider) UpdateLoadBalancer(ctx context.Context, _ string, svc *corev1.Service, nodes []*corev1.Node) error {
 	ctx, done, err := p.begin(ctx, svc)
 	if err != nil {
@@ -129,11 +131,10 @@ func (p *provider) UpdateLoadBalancer(ctx context.Context, _ string, svc *corev1
 	if err != nil {
 		return err
 	}
-	_, err = ps.ensure(ctx, false)
-	return err
+	return ps.ensureAndPublish(ctx)
 }
 
-// fresh is the Service as it is now; nil if it wants no balancer any more.
+// fresh is the Service as it is now; nil if it wants no balancer any more, or has not had one.
 func (p *provider) fresh(ctx context.Context, svc *corev1.Service) (*corev1.Service, error) {
 	now, err := p.client.CoreV1().Services(svc.Namespace).Get(ctx, svc.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -142,7 +143,7 @@ func (p *provider) fresh(ctx context.Context, svc *corev1.Service) (*corev1.Serv
 	if err != nil {
 		return nil, fmt.Errorf("look at Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
-	if !wantsBalancer(now) {
+	if !wantsBalancer(now) || !helpers.HasLBFinalizer(now) {
 		return nil, nil
 	}
 	return now, nil

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cloud-provider/service/helpers"
 )
 
 // addresses are a balancer's own.
@@ -65,6 +66,20 @@ func statusOf(s settings, c Config, addresses []netip.Addr, refused []refusal) *
 
 // hostOf is an address as the first part of a name: nip.io wants dashes for IPv6.
 func hostOf(a netip.Addr) string { return strings.ReplaceAll(a.String(), ":", "-") }
+
+// ensureAndPublish does what the controller does with a Service.
+func (p *pass) ensureAndPublish(ctx context.Context) error {
+	status, err := p.ensure(ctx)
+	if err != nil || helpers.LoadBalancerStatusEqual(&p.svc.Status.LoadBalancer, status) {
+		return err
+	}
+	updated := p.svc.DeepCopy()
+	updated.Status.LoadBalancer = *status
+	if _, err := helpers.PatchService(p.client.CoreV1(), p.svc, updated); err != nil {
+		return fmt.Errorf("status of Service %s: %w", p.key(), err)
+	}
+	return nil
+}
 
 // annotate writes the balancer's ID and address on the Service, for users and for other Services that want to share it.
 func (p *pass) annotate(ctx context.Context, b haveBalancer, addresses []netip.Addr) error {
