@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ import (
 	"proxylab/lab/netns"
 	"proxylab/lab/procs"
 )
+
+// docker is the links of containers, which come and go beside.
+var docker = regexp.MustCompile(`\b(veth[0-9a-f]{7}|br-[0-9a-f]{12}|docker0)\b`)
 
 // snapshot is all of the machine that a lab could leave something in. Others work on this machine as well: names that
 // are theirs stay out of it.
@@ -59,7 +63,9 @@ func snapshot(t *testing.T, lab string) (lines []string) {
 		}
 		for line := range strings.Lines(string(out)) {
 			line, _, _ = strings.Cut(line, "valid_lft") // which counts down
-			lines = append(lines, line)
+			if !docker.MatchString(line) {
+				lines = append(lines, line)
+			}
 		}
 	}
 	slices.Sort(lines)

@@ -153,7 +153,7 @@ func serviceTarget(svc *corev1.Service, port corev1.ServicePort, family corev1.I
 	if via == scenarios.ViaVIP {
 		vip := vipOf(svc, family)
 		if vip == "" {
-			return "", fmt.Errorf("Service %s has no %s VIP", svc.Name, family)
+			return "", fmt.Errorf("no %s VIP of Service %s", family, svc.Name)
 		}
 		return net.JoinHostPort(vip, strconv.Itoa(int(port.Port))), nil
 	}
