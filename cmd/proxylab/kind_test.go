@@ -46,7 +46,7 @@ func TestKind(t *testing.T) {
 	image := nodeImage(t)
 	before := docker(t)
 	name := labName(t)
-	run(t, binary, "up", "--lab", "kind", "--name", name, "--image", image, "--proxier", "kube-proxy/iptables")
+	runWithin(t, 6*time.Minute, binary, "up", "--lab", "kind", "--name", name, "--image", image, "--proxier", "kube-proxy/iptables")
 	if out := run(t, binary, "ls"); !regexp.MustCompile(name + ` +kind +2 +kube-proxy/iptables`).MatchString(out) {
 		t.Errorf("ls: %s", out)
 	}
@@ -89,7 +89,7 @@ func TestKind(t *testing.T) {
 func TestKindRun(t *testing.T) {
 	image := nodeImage(t)
 	before := docker(t)
-	out := run(t, binary, "run", "testdata/short.yaml", "--lab", "kind", "--image", image, "--proxiers", "kube-proxy/iptables,nftables", "-o", "json", "--out", t.TempDir())
+	out := runWithin(t, 10*time.Minute, binary, "run", "testdata/short.yaml", "--lab", "kind", "--image", image, "--proxiers", "kube-proxy/iptables,nftables", "-o", "json", "--out", t.TempDir())
 	var result struct {
 		Run      struct{ Lab string }
 		Subjects []struct {
@@ -186,7 +186,7 @@ func TestKindConfig(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, binary, "up", "--lab", "kind", "--name", name, "--image", image, "--kind-config", config, "--proxier", "nftables")
+	runWithin(t, 6*time.Minute, binary, "up", "--lab", "kind", "--name", name, "--image", image, "--kind-config", config, "--proxier", "nftables")
 	node := name + "-control-plane"
 	kubectl := func(args ...string) string {
 		t.Helper()
@@ -243,7 +243,7 @@ func TestKindAdopted(t *testing.T) {
 		}
 		was := facts()
 
-		run(t, binary, "up", "--lab", "kind", "--name", name, "--proxier", "iptables")
+		runWithin(t, 6*time.Minute, binary, "up", "--lab", "kind", "--name", name, "--proxier", "iptables")
 		kubectl("create", "deployment", "web", "--image=proxylab/echo")
 		kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080")
 		kubectl("rollout", "status", "deployment/web", "--timeout=120s")

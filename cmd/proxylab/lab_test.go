@@ -30,7 +30,12 @@ func needRoot(t *testing.T) {
 // run runs a command to its end and returns what it printed; it must succeed.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	return runWithin(t, 3*time.Minute, name, args...)
+}
+
+func runWithin(t *testing.T, limit time.Duration, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	var stdout, stderr bytes.Buffer

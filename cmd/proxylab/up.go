@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"proxylab/lab"
+	"proxylab/lab/kind"
 	"proxylab/lab/labs"
 )
 
@@ -44,8 +45,8 @@ stays when the lab goes. The lab stays until "proxylab down". Called again, it c
 			if err := what.preflight(cmd.Context(), nodes); err != nil {
 				return err
 			}
-			if !cmd.Flags().Changed("nodes") && labs.Exists(name) {
-				nodes = 0 // as many as it has
+			if !cmd.Flags().Changed("nodes") && (labs.Exists(name) || what.kind == kind.Kind) {
+				nodes = 0 // as many as it has, or as is usual for its kind
 			}
 			options := what.options(name, nodes)
 			if options.LBaaS, err = balancers.spec(cmd, what.kind, name); err != nil {
