@@ -106,7 +106,7 @@ func answers(ts *testscript.TestScript, _ bool, args []string) {
 		missing[text+"\n"] = true
 	}
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	last := ""
+	var last string
 	for deadline := time.Now().Add(time.Minute); len(missing) > 0; {
 		resp, err := client.Get(args[0])
 		if err == nil {

@@ -69,7 +69,8 @@ func (g *growingLines) await(quit <-chan struct{}) bool {
 	case <-quit:
 		return false
 	case <-changed:
-	case <-failed: // too many changes to tell, say: there is something to read
+	case err := <-failed: // too many changes to tell, say: there is something to read
+		slog.Debug("watching a file of reports", "file", g.path, "error", err)
 	case <-timer.C:
 	}
 	return true
