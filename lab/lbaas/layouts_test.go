@@ -160,7 +160,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("the create: %+v", call)
 	}
 	l.eventually("the change is told", func() (bool, any) {
-		return strings.Contains(written.String(), `"id":"`+lb.ID+`","name":"told","balancer":"`+lb.ID+`","field":"provisioning_status","from":"PENDING_CREATE","to":"ACTIVE"`), written.String()
+		return strings.Contains(written.String(), `"id":"`+lb.ID+`","name":"told","balancer":"`+lb.ID+`","address":"`+lb.VipAddress+`","field":"provisioning_status","from":"PENDING_CREATE","to":"ACTIVE"`), written.String()
 	})
 }
 
