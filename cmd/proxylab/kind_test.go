@@ -236,7 +236,7 @@ func TestKindAdopted(t *testing.T) {
 			text += kubectl("-n", "kube-system", "get", "daemonsets,configmaps,deployments,serviceaccounts", "-o", "name")
 			text += kubectl("-n", "kube-system", "get", "daemonset/kube-proxy", "-o", "jsonpath={.spec.template.spec.nodeSelector}{.status.numberReady}")
 			text += kubectl("get", "mutatingadmissionpolicies,mutatingadmissionpolicybindings,clusterrolebindings", "-o", "name")
-			for _, command := range []string{"nft list tables | sort", "ctr -n k8s.io images ls -q | sort", "ls /var/lib", "ip -o route | sort", "systemctl list-units --no-legend 'proxylab*'"} {
+			for _, command := range []string{"nft list tables | sort", "ctr -n k8s.io images ls -q | sort", "ls /var/lib", "ip -o route | grep -v veth | sort", "systemctl list-units --no-legend 'proxylab*'"} {
 				text += run(t, "docker", "exec", node, "sh", "-c", command)
 			}
 			return text

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -160,10 +162,8 @@ func (l *Lab) leave(ctx context.Context, n container) error {
 	if err := l.command(ctx, n.Name, "nft", "delete", "table", "inet", fenceTable); err != nil {
 		l.log.Warn("a table stays on the node", "node", n.Name, "table", fenceTable, "error", err)
 	}
-	for image := range podImages {
-		if err := l.command(ctx, n.Name, "ctr", "--namespace=k8s.io", "images", "rm", image); err != nil {
-			l.log.Warn("an image stays on the node", "node", n.Name, "image", image, "error", err)
-		}
+	if err := l.command(ctx, n.Name, "sh", "-c", forgetImages()); err != nil {
+		l.log.Warn("images stay on the node", "node", n.Name, "error", err)
 	}
 	return os.RemoveAll(n.root(nodeDir))
 }
@@ -186,4 +186,19 @@ func (c *api) removeObjects(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// forgetImages is a script that removes the images for pods by all the names that containerd knows them by: importing gives
+// each some more than its own.
+func forgetImages() string {
+	var own []string
+	for image := range podImages {
+		own = append(own, image)
+	}
+	slices.Sort(own)
+	return "ctr -n k8s.io images ls | awk -v own='" + strings.Join(own, " ") + `' '
+	{ digest[$1] = $3 }
+	END { n = split(own, name, " "); for (i = 1; i <= n; i++) ours[digest[name[i]]] = 1
+	      for (ref in digest) if (digest[ref] in ours && digest[ref] != "") print ref }' |
+	xargs -r ctr -n k8s.io images rm`
 }
