@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"proxylab/lab"
 	"proxylab/lab/labdir"
@@ -194,17 +193,9 @@ func (l *Lab) changeNodes(ctx context.Context, change func(*state, *agent.Nodes)
 		return err
 	}
 	if p == nil {
-		return fmt.Errorf("its node agent does not run, see %s", filepath.Base(l.agentLog()))
+		return fmt.Errorf("its node agent does not run, see %s", filepath.Base(l.partLog(agentPart)))
 	}
 	return unix.Kill(p.PID, unix.SIGHUP)
-}
-
-func (l *Lab) client() (kubernetes.Interface, error) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig("admin"))
-	if err != nil {
-		return nil, err
-	}
-	return kubernetes.NewForConfig(cfg)
 }
 
 // awaitReady waits until the API calls a node ready.

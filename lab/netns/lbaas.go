@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -38,10 +37,9 @@ type balancerState struct {
 
 func (b balancerState) url() string { return fmt.Sprintf("http://127.0.0.1:%d", b.Port) }
 
-func (l *Lab) lbaasDir() string     { return filepath.Join(l.Dir(), "lbaas") }
-func (l *Lab) openRC() string       { return filepath.Join(l.Dir(), "openrc") }
-func (l *Lab) cloudReady() string   { return filepath.Join(l.lbaasDir(), "cloud.ready") }
-func (l *Lab) log1(p string) string { return filepath.Join(l.Dir(), "log", p+".log") }
+func (l *Lab) lbaasDir() string   { return filepath.Join(l.Dir(), "lbaas") }
+func (l *Lab) openRC() string     { return filepath.Join(l.Dir(), "openrc") }
+func (l *Lab) cloudReady() string { return filepath.Join(l.lbaasDir(), "cloud.ready") }
 
 // LBaaS says how to reach the load balancers; nil: the lab has none.
 func (l *Lab) LBaaS(context.Context) (*lab.LBaaS, error) {
@@ -126,7 +124,7 @@ func (m *making) startServer(context.Context) (moved bool, ended <-chan error, e
 		return false, nil, err
 	}
 	defer func() { _ = socket.Close() }()
-	cmd, closeLog, err := m.command(m.log1(lbaasPart), serverCommand, "--lab", m.Name())
+	cmd, closeLog, err := m.command(m.partLog(lbaasPart), serverCommand, "--lab", m.Name())
 	if err != nil {
 		return false, nil, err
 	}
@@ -136,13 +134,6 @@ func (m *making) startServer(context.Context) (moved bool, ended <-chan error, e
 		return false, nil, err
 	}
 	return before != 0 && before != m.state.LBaaS.Port, waitFor(cmd), nil
-}
-
-// waitFor is the end of a command.
-func waitFor(cmd *exec.Cmd) <-chan error {
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the child
-	return ended
 }
 
 // awaitServer returns when the API answers.
@@ -166,7 +157,7 @@ func (m *making) startCloud(ctx context.Context) error {
 	if err != nil || running != nil {
 		return err
 	}
-	cmd, closeLog, err := m.command(m.log1(cloudPart), cloudArgs(m.kubeconfig("agent"), m.Name(), m.state.LBaaS.url())...)
+	cmd, closeLog, err := m.command(m.partLog(cloudPart), cloudArgs(m.kubeconfig("agent"), m.Name(), m.state.LBaaS.url())...)
 	if err != nil {
 		return err
 	}
@@ -202,7 +193,7 @@ func (m *making) awaitPart(ctx context.Context, part string, ended <-chan error,
 		}
 		select {
 		case end := <-ended:
-			return fmt.Errorf("%s ended (%v), its log says:\n%s", part, end, proxierproc.Tail(m.log1(part))) //nolint:errorlint // may be nil
+			return fmt.Errorf("%s ended (%v), its log says:\n%s", part, end, proxierproc.Tail(m.partLog(part))) //nolint:errorlint // may be nil
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w: %w", part, context.Cause(ctx), err)

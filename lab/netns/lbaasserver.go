@@ -18,6 +18,7 @@ import (
 	"proxylab/lab/lbaas/openstack"
 	"proxylab/lab/lbaas/plane"
 	"proxylab/lab/netns/fabric"
+	"proxylab/lab/netns/ns"
 	"proxylab/lab/procs"
 )
 
@@ -82,9 +83,8 @@ func (l *Lab) serveLBaaS(ctx context.Context) error {
 		DefaultProject: project,
 		Users:          []openstack.User{{Name: user, Password: password, Grants: []openstack.Grant{{Project: project, Roles: []string{"admin", "member", "reader"}}}}},
 		Networks:       networks(),
-		Instances: &lbaas.Instances{Names: names, Start: l.startInstance,
-			Fence: func(name string) error { return fabric.ForgetVIPs(l.Name(), name) }},
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Instances:      &lbaas.Instances{Names: names, Start: l.startInstance, Fence: l.fence},
+		Log:            slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
 
@@ -99,10 +99,10 @@ func networks() []openstack.Network {
 
 // startInstance starts an instance in its namespace. It ends with this process, however that ends.
 func (l *Lab) startInstance(_ context.Context, name string) (plane.Process, error) {
-	if err := fabric.ForgetVIPs(l.Name(), name); err != nil { // which an earlier one may have left
+	if err := l.fence(name); err != nil { // what an earlier one may have left
 		return nil, err
 	}
-	log, err := os.OpenFile(l.log1(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(l.partLog(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +114,11 @@ func (l *Lab) startInstance(_ context.Context, name string) (plane.Process, erro
 			Lab: l.Name(), Part: instancePart + "/" + name, Cmd: cmd, NetNS: fabric.BalancerPath(l.Name(), name), Bound: true,
 		})
 	})
+}
+
+// fence takes the VIPs from an instance's namespace: the kernel goes on answering for them where the instance is dead.
+func (l *Lab) fence(name string) error {
+	return ns.Do(fabric.BalancerPath(l.Name(), name), func() error { return plane.RemoveVIPs("eth0") })
 }
 
 // cloudArgs is the command line of the controller.

@@ -78,9 +78,7 @@ func (l *Lab) launchProxier(node string, p lab.ProxierSpec) (ended <-chan error,
 	}); err != nil {
 		return nil, 0, err
 	}
-	end := make(chan error, 1)
-	go func() { end <- cmd.Wait() }() // ends with the child
-	return end, st.Size(), nil
+	return waitFor(cmd), st.Size(), nil
 }
 
 // StopProxier ends what runs on a node. Its rules stay.

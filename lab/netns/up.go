@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"time"
@@ -211,8 +212,7 @@ func (m *making) startAgent(context.Context) error {
 	if running != nil {
 		return unix.Kill(running.PID, unix.SIGHUP)
 	}
-	log := m.agentLog()
-	cmd, closeLog, err := m.command(log, "agent", "--lab", m.Name(), "--nodes", fmt.Sprint(m.state.Nodes),
+	cmd, closeLog, err := m.command(m.partLog(agentPart), "agent", "--lab", m.Name(), "--nodes", fmt.Sprint(m.state.Nodes),
 		"--nodes-file", m.nodesFile(), "--kubeconfig", m.kubeconfig("agent"))
 	if err != nil {
 		return err
@@ -221,21 +221,32 @@ func (m *making) startAgent(context.Context) error {
 	if err := procs.Start(procs.Spec{Lab: m.Name(), Part: agentPart, Cmd: cmd, Detached: true}); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the child
-	m.agent = ended
+	m.agent = waitFor(cmd)
 	return nil
 }
 
-func (l *Lab) agentLog() string { return filepath.Join(l.Dir(), "log", "agent.log") }
+// partLog is where a part of the lab says what it does.
+func (l *Lab) partLog(part string) string { return filepath.Join(l.Dir(), "log", part+".log") }
+
+// waitFor is the end of a command.
+func waitFor(cmd *exec.Cmd) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // ends with the child
+	return ended
+}
+
+// client asks the lab's API, with all rights.
+func (l *Lab) client() (kubernetes.Interface, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig("admin"))
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(cfg)
+}
 
 // awaitNodes waits until the API calls every node ready, and for no agent that has died.
 func (m *making) awaitNodes(ctx context.Context) error {
-	cfg, err := clientcmd.BuildConfigFromFlags("", m.kubeconfig("admin"))
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(cfg)
+	client, err := m.client()
 	if err != nil {
 		return err
 	}
@@ -249,7 +260,7 @@ func (m *making) awaitNodes(ctx context.Context) error {
 		}
 		select {
 		case end := <-m.agent:
-			return fmt.Errorf("the node agent ended (%v), its log says:\n%s", end, proxierproc.Tail(m.agentLog())) //nolint:errorlint // may be nil
+			return fmt.Errorf("the node agent ended (%v), its log says:\n%s", end, proxierproc.Tail(m.partLog(agentPart))) //nolint:errorlint // may be nil
 		case <-time.After(25 * time.Millisecond):
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)

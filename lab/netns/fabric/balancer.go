@@ -3,7 +3,6 @@ package fabric
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"path/filepath"
 
@@ -60,51 +59,28 @@ func EnsureBalancers(p Plan, count int) error {
 }
 
 func ensureBalancer(lab string, b Balancer) error {
-	fabric, err := netns.GetFromPath(Path(lab))
-	if err != nil {
-		return fmt.Errorf("fabric of lab %s: %w", lab, err)
-	}
-	defer func() { _ = fabric.Close() }()
-	_, err = createNamed(BalancerPath(lab, b.Name), func() error {
-		if err := apply(append(everywhere(), clients()...)); err != nil {
-			return err
-		}
-		h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-		if err != nil {
-			return fmt.Errorf("netlink: %w", err)
-		}
-		defer h.Close()
+	return ensurePlace(lab, BalancerPath(lab, b.Name), append(everywhere(), clients()...), func(h *netlink.Handle, fabric netns.NsHandle) error {
 		return setUpBalancer(h, b, fabric)
 	})
-	return err
 }
 
 func setUpBalancer(h *netlink.Handle, b Balancer, fabric netns.NsHandle) error {
-	eth0 := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: b.Name, PeerNamespace: netlink.NsFd(fabric)}
-	eth0.Name = "eth0"
-	eth0.Flags = net.FlagUp
-	eth0.HardwareAddr = hardwareAddr(b.Addr4.Addr())
-	if err := unplug(fabric, b.Name); err != nil {
-		return err
-	}
-	if err := h.LinkAdd(eth0); err != nil {
-		return fmt.Errorf("add veth pair: %w", err)
-	}
-	if err := plug(fabric, b.Name); err != nil {
+	eth0, err := cable(h, fabric, b.Name, b.Addr4, b.Addr6)
+	if err != nil {
 		return err
 	}
 	// A route may name an address only when that is not tentative any more.
-	if err := errors.Join(loopbackUp(h), addAddrs(h, eth0, b.Addr4, b.Addr6), awaitAddrs(h, "eth0")); err != nil {
+	if err := awaitAddrs(h, "eth0"); err != nil {
 		return err
 	}
 	// What an instance asks of members comes from its own address. Without these the kernel would choose one of the VIPs.
 	own4, own6 := b.Addr4.Addr().AsSlice(), b.Addr6.Addr().AsSlice()
 	const first = 1 // metric: before the routes that come with the addresses
 	for _, r := range []netlink.Route{
-		{LinkIndex: eth0.Index, Dst: ipNet(Fabric4), Src: own4, Scope: unix.RT_SCOPE_LINK},
-		{LinkIndex: eth0.Index, Dst: ipNet(Fabric6), Src: own6, Priority: first},
-		{LinkIndex: eth0.Index, Dst: everything(Fabric4.Addr()), Gw: Fabric4.Addr().AsSlice(), Src: own4},
-		{LinkIndex: eth0.Index, Dst: everything(Fabric6.Addr()), Gw: Fabric6.Addr().AsSlice(), Src: own6},
+		{LinkIndex: eth0.Attrs().Index, Dst: ipNet(Fabric4), Src: own4, Scope: unix.RT_SCOPE_LINK},
+		{LinkIndex: eth0.Attrs().Index, Dst: ipNet(Fabric6), Src: own6, Priority: first},
+		{LinkIndex: eth0.Attrs().Index, Dst: everything(Fabric4.Addr()), Gw: Fabric4.Addr().AsSlice(), Src: own4},
+		{LinkIndex: eth0.Attrs().Index, Dst: everything(Fabric6.Addr()), Gw: Fabric6.Addr().AsSlice(), Src: own6},
 	} {
 		if err := h.RouteReplace(&r); err != nil {
 			return fmt.Errorf("route %s: %w", r.Dst, err)
@@ -124,27 +100,6 @@ func routeToVIPs(h *netlink.Handle, device string) error {
 		return fmt.Errorf("route %s: %w", dst, err)
 	}
 	return nil
-}
-
-// ForgetVIPs takes from an instance's namespace the VIPs that the instance had when it was killed: a machine that is dead
-// answers for none.
-func ForgetVIPs(lab, name string) error {
-	return atNamespace(BalancerPath(lab, name), func(h *netlink.Handle) error {
-		eth0, err := h.LinkByName("eth0")
-		if err != nil {
-			return fmt.Errorf("eth0: %w", err)
-		}
-		addrs, err := h.AddrList(eth0, netlink.FAMILY_ALL)
-		for _, a := range addrs {
-			if ones, bits := a.Mask.Size(); ones != bits {
-				continue
-			}
-			if e := h.AddrDel(eth0, &a); e != nil && !errors.Is(e, unix.EADDRNOTAVAIL) {
-				err = errors.Join(err, fmt.Errorf("delete address %s: %w", a.IPNet, e))
-			}
-		}
-		return err
-	})
 }
 
 // SetLink puts the fabric's end of a node's link down, as if its cable were pulled, or up again.

@@ -8,7 +8,9 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"proxylab/lab/lbaas/plane"
 	"proxylab/lab/netns/fabric"
+	"proxylab/lab/netns/ns"
 )
 
 var vips = []netip.AddrPort{netip.MustParseAddrPort("10.10.1.7:8081"), netip.MustParseAddrPort("[fd00:10:10::1:7]:8081")}
@@ -88,7 +90,7 @@ func TestVIPsMoveBetweenInstances(t *testing.T) {
 				}
 			}
 		}
-		if err := fabric.ForgetVIPs(p.Lab, lb); err != nil {
+		if err := ns.Do(path, func() error { return plane.RemoveVIPs("eth0") }); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{fabric.Path(p.Lab), fabric.NodePath(p.Lab, "node1"), fabric.NodePath(p.Lab, "node2")} {

@@ -65,13 +65,20 @@ func EnsureNodes(p Plan, mountDir string) error {
 }
 
 func ensureNode(lab string, n Node) error {
+	return ensurePlace(lab, NodePath(lab, n.Name), nodeSettings(), func(h *netlink.Handle, fabric netns.NsHandle) error {
+		return setUpNode(h, n, fabric)
+	})
+}
+
+// ensurePlace makes a namespace that is joined to the fabric, by setUp, unless it is there.
+func ensurePlace(lab, path string, settings []setting, setUp func(h *netlink.Handle, fabric netns.NsHandle) error) error {
 	fabric, err := netns.GetFromPath(Path(lab))
 	if err != nil {
 		return fmt.Errorf("fabric of lab %s: %w", lab, err)
 	}
 	defer func() { _ = fabric.Close() }()
-	created, err := createNamed(NodePath(lab, n.Name), func() error {
-		if err := apply(nodeSettings()); err != nil {
+	_, err = createNamed(path, func() error {
+		if err := apply(settings); err != nil {
 			return err
 		}
 		h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
@@ -79,34 +86,37 @@ func ensureNode(lab string, n Node) error {
 			return fmt.Errorf("netlink: %w", err)
 		}
 		defer h.Close()
-		return setUpNode(h, n, fabric)
+		return setUp(h, fabric)
 	})
-	if err != nil || !created {
-		return err
+	return err
+}
+
+// cable joins the namespace of h to the fabric, where the other end has that name; here it is eth0, with the addresses.
+func cable(h *netlink.Handle, fabric netns.NsHandle, name string, addr4, addr6 netip.Prefix) (netlink.Link, error) {
+	eth0 := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: name, PeerNamespace: netlink.NsFd(fabric)}
+	eth0.Name = "eth0"
+	eth0.Flags = net.FlagUp
+	eth0.HardwareAddr = hardwareAddr(addr4.Addr())
+	if err := unplug(fabric, name); err != nil {
+		return nil, err
 	}
-	return nil
+	if err := h.LinkAdd(eth0); err != nil {
+		return nil, fmt.Errorf("add veth pair: %w", err)
+	}
+	if err := plug(fabric, name); err != nil {
+		return nil, err
+	}
+	return eth0, errors.Join(loopbackUp(h), addAddrs(h, eth0, addr4, addr6))
 }
 
 func setUpNode(h *netlink.Handle, n Node, fabric netns.NsHandle) error {
-	eth0 := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: n.Name, PeerNamespace: netlink.NsFd(fabric)}
-	eth0.Name = "eth0"
-	eth0.Flags = net.FlagUp
-	eth0.HardwareAddr = hardwareAddr(n.Addr4.Addr())
-	if err := unplug(fabric, n.Name); err != nil {
-		return err
-	}
-	if err := h.LinkAdd(eth0); err != nil {
-		return fmt.Errorf("add veth pair: %w", err)
-	}
-	if err := plug(fabric, n.Name); err != nil {
-		return err
-	}
-	if err := errors.Join(loopbackUp(h), addAddrs(h, eth0, n.Addr4, n.Addr6)); err != nil {
+	eth0, err := cable(h, fabric, n.Name, n.Addr4, n.Addr6)
+	if err != nil {
 		return err
 	}
 	for _, r := range []netlink.Route{
-		{LinkIndex: eth0.Index, Dst: everything(Fabric4.Addr()), Gw: Fabric4.Addr().AsSlice()},
-		{LinkIndex: eth0.Index, Dst: everything(Fabric6.Addr()), Gw: Fabric6.Addr().AsSlice()},
+		{LinkIndex: eth0.Attrs().Index, Dst: everything(Fabric4.Addr()), Gw: Fabric4.Addr().AsSlice()},
+		{LinkIndex: eth0.Attrs().Index, Dst: everything(Fabric6.Addr()), Gw: Fabric6.Addr().AsSlice()},
 		// What has no pod is nowhere: without these it would go round between node and fabric.
 		{Type: unix.RTN_UNREACHABLE, Dst: ipNet(n.Pods4)},
 		{Type: unix.RTN_UNREACHABLE, Dst: ipNet(n.Pods6)},
