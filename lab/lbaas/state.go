@@ -3,19 +3,17 @@ package lbaas
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
+
+	"proxylab/lab/lbaas/octavia"
 )
 
 // stateFile keeps the parts of the state in one file, so that a cloud is one thing to copy, to keep and to throw away.
 type stateFile struct {
-	path string
+	store octavia.Store
 
 	mu    sync.Mutex
 	parts map[string]json.RawMessage
@@ -23,13 +21,13 @@ type stateFile struct {
 
 // openState reads a state file, if there is one.
 func openState(path string) (*stateFile, error) {
-	f := &stateFile{path: path, parts: map[string]json.RawMessage{}}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
-	}
+	f := &stateFile{store: octavia.FileStore(path), parts: map[string]json.RawMessage{}}
+	text, err := f.store.Load()
 	if err != nil {
 		return nil, fmt.Errorf("read the state: %w", err)
+	}
+	if text == nil {
+		return f, nil
 	}
 	if err := json.Unmarshal(text, &f.parts); err != nil {
 		return nil, fmt.Errorf("%s is no state of this program: %w", path, err)
@@ -52,7 +50,7 @@ func (p statePart) Load() ([]byte, error) {
 	return p.file.parts[p.name], nil
 }
 
-// Save replaces it, and the file. It survives the end of this process at any moment, not that of the machine.
+// Save replaces it, and the file.
 func (p statePart) Save(text []byte) error {
 	p.file.mu.Lock()
 	defer p.file.mu.Unlock()
@@ -67,16 +65,8 @@ func (f *stateFile) write() error {
 		text.Write(f.parts[name])
 	}
 	text.WriteString("}\n")
-	t, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+"-*") // for its owner alone: it holds a secret
-	if err != nil {
+	if err := f.store.Save(text.Bytes()); err != nil { // for its owner alone: it holds a secret
 		return fmt.Errorf("write the state: %w", err)
-	}
-	_, err = t.Write(text.Bytes())
-	if err = errors.Join(err, t.Close()); err == nil {
-		err = os.Rename(t.Name(), f.path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the state: %w", errors.Join(err, os.Remove(t.Name())))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
@@ -32,15 +33,7 @@ func (o *openStack) getBalancer(ctx context.Context, id string) (haveBalancer, e
 
 // listBalancers reads those that a query finds, on all pages.
 func (o *openStack) listBalancers(ctx context.Context, query loadbalancers.ListOpts) ([]haveBalancer, error) {
-	var all []haveBalancer
-	err := loadbalancers.List(o.lb, query).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
-		var got struct {
-			Balancers []haveBalancer `json:"loadbalancers"`
-		}
-		err := page.(loadbalancers.LoadBalancerPage).ExtractInto(&got)
-		all = append(all, got.Balancers...)
-		return true, err
-	})
+	all, err := everyPage[haveBalancer](ctx, loadbalancers.List(o.lb, query), "loadbalancers")
 	if err != nil {
 		return nil, fmt.Errorf("load balancers: %w", readable(err))
 	}
@@ -80,52 +73,47 @@ func (o *openStack) read(ctx context.Context, b haveBalancer, base string) (have
 	return h, g.Wait()
 }
 
-func (o *openStack) readListeners(ctx context.Context, h *have) error {
-	query := listeners.ListOpts{LoadbalancerID: h.Balancer.ID}
-	err := listeners.List(o.lb, query).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
-		var got struct {
-			Listeners []haveListener `json:"listeners"`
-		}
-		err := page.(listeners.ListenerPage).ExtractInto(&got)
-		h.Listeners = append(h.Listeners, got.Listeners...)
-		return true, err
-	})
+func (o *openStack) readListeners(ctx context.Context, h *have) (err error) {
+	h.Listeners, err = everyPage[haveListener](ctx, listeners.List(o.lb, listeners.ListOpts{LoadbalancerID: h.Balancer.ID}), "listeners")
 	if err != nil {
 		return fmt.Errorf("listeners of load balancer %s: %w", h.Balancer.ID, readable(err))
 	}
 	return nil
 }
 
-func (o *openStack) readPools(ctx context.Context, h *have) error {
-	query := pools.ListOpts{LoadbalancerID: h.Balancer.ID}
-	err := pools.List(o.lb, query).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
-		var got struct {
-			Pools []havePool `json:"pools"`
-		}
-		err := page.(pools.PoolPage).ExtractInto(&got)
-		h.Pools = append(h.Pools, got.Pools...)
-		return true, err
-	})
+func (o *openStack) readPools(ctx context.Context, h *have) (err error) {
+	h.Pools, err = everyPage[havePool](ctx, pools.List(o.lb, pools.ListOpts{LoadbalancerID: h.Balancer.ID}), "pools")
 	if err != nil {
 		return fmt.Errorf("pools of load balancer %s: %w", h.Balancer.ID, readable(err))
 	}
 	return nil
 }
 
-func (o *openStack) readMembers(ctx context.Context, p *havePool) error {
-	p.Members = nil
-	err := pools.ListMembers(o.lb, p.ID, nil).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
-		var got struct {
-			Members []haveMember `json:"members"`
-		}
-		err := page.(pools.MemberPage).ExtractInto(&got)
-		p.Members = append(p.Members, got.Members...)
-		return true, err
-	})
+func (o *openStack) readMembers(ctx context.Context, p *havePool) (err error) {
+	p.Members, err = everyPage[haveMember](ctx, pools.ListMembers(o.lb, p.ID, nil), "members")
 	if err != nil {
 		return fmt.Errorf("members of pool %s: %w", p.ID, readable(err))
 	}
 	return nil
+}
+
+// everyPage reads a list to its end; its answers call it by that name.
+func everyPage[T any](ctx context.Context, list pagination.Pager, name string) (all []T, err error) {
+	err = list.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+		var answer map[string]json.RawMessage
+		if err := page.(interface{ ExtractInto(to any) error }).ExtractInto(&answer); err != nil {
+			return false, err
+		}
+		var some []T
+		if raw, ok := answer[name]; ok {
+			if err := json.Unmarshal(raw, &some); err != nil {
+				return false, err
+			}
+		}
+		all = append(all, some...)
+		return true, nil
+	})
+	return all, err
 }
 
 func (o *openStack) readMonitor(ctx context.Context, p *havePool) error {

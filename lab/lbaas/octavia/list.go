@@ -162,24 +162,27 @@ func tagFilter(mode string, values []string) func(*object) bool {
 	for _, v := range values {
 		want = append(want, strings.Split(v, ",")...)
 	}
-	return func(o *object) bool {
-		have := o.list("tags")
-		found := 0
-		for _, w := range want {
-			if slices.Contains(have, w) {
-				found++
-			}
+	return func(o *object) bool { return Tagged(o.list("tags"), mode, want) }
+}
+
+// Tagged says whether tags are as a filter wants them, in the words of all of OpenStack: "tags" all of these, "tags-any" one,
+// "not-tags" not all, "not-tags-any" none.
+func Tagged(have []string, filter string, want []string) bool {
+	found := 0
+	for _, w := range want {
+		if slices.Contains(have, w) {
+			found++
 		}
-		switch mode {
-		case "tags":
-			return found == len(want)
-		case "tags-any":
-			return found > 0
-		case "not-tags":
-			return found < len(want)
-		}
-		return found == 0
 	}
+	switch filter {
+	case "tags":
+		return found == len(want)
+	case "tags-any":
+		return found > 0
+	case "not-tags":
+		return found < len(want)
+	}
+	return found == 0
 }
 
 // sortKey is one of those a list is ordered by.

@@ -1,6 +1,7 @@
 package octavia
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -167,15 +168,7 @@ func (d *database) all(kind string) []*object {
 	return out
 }
 
-func bySeq(a, b *object) int {
-	if a.Seq < b.Seq {
-		return -1
-	}
-	if a.Seq > b.Seq {
-		return 1
-	}
-	return 0
-}
+func bySeq(a, b *object) int { return cmp.Compare(a.Seq, b.Seq) }
 
 // monitorOf gives a pool's monitor, or nil.
 func (d *database) monitorOf(pool string) *object {
@@ -192,32 +185,19 @@ func (d *database) policiesOf(listener string) []*object {
 	return p
 }
 
-// listenersOf gives the listeners that send to a pool, by default or by a policy.
+// sends says whether a listener sends to a pool, by default or by a policy.
+func (d *database) sends(listener, pool *object) bool {
+	return listener.text("default_pool_id") == pool.ID || slices.ContainsFunc(d.below(listener.ID, kindPolicy), func(p *object) bool {
+		return p.text("redirect_pool_id") == pool.ID
+	})
+}
+
+// listenersOf gives the listeners that send to a pool.
 func (d *database) listenersOf(pool *object) []*object {
-	var out []*object
-	for _, l := range d.below(pool.Balancer, kindListener) {
-		uses := l.text("default_pool_id") == pool.ID
-		for _, p := range d.below(l.ID, kindPolicy) {
-			uses = uses || p.text("redirect_pool_id") == pool.ID
-		}
-		if uses {
-			out = append(out, l)
-		}
-	}
-	return out
+	return slices.DeleteFunc(d.below(pool.Balancer, kindListener), func(l *object) bool { return !d.sends(l, pool) })
 }
 
 // poolsOf gives the pools that a listener sends to.
 func (d *database) poolsOf(listener *object) []*object {
-	var out []*object
-	for _, p := range d.below(listener.Balancer, kindPool) {
-		uses := listener.text("default_pool_id") == p.ID
-		for _, policy := range d.below(listener.ID, kindPolicy) {
-			uses = uses || policy.text("redirect_pool_id") == p.ID
-		}
-		if uses {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(d.below(listener.Balancer, kindPool), func(p *object) bool { return !d.sends(listener, p) })
 }

@@ -31,7 +31,8 @@ func (f FileStore) Load() ([]byte, error) {
 	return data, err
 }
 
-// Save writes the file beside itself and renames it.
+// Save writes the file beside itself, for its owner alone, and renames it. It survives the end of this process at any moment,
+// not that of the machine.
 func (f FileStore) Save(data []byte) error {
 	t, err := os.CreateTemp(filepath.Dir(string(f)), "."+filepath.Base(string(f))+"-*")
 	if err != nil {
@@ -39,9 +40,6 @@ func (f FileStore) Save(data []byte) error {
 	}
 	defer func() { _ = os.Remove(t.Name()) }() // it is renamed by then, or useless
 	_, err = t.Write(data)
-	if err == nil {
-		err = t.Sync()
-	}
 	if err = errors.Join(err, t.Close()); err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"proxylab/lab/lbaas/octavia"
 )
 
 // query is what a list request asks for.
@@ -108,7 +110,7 @@ func (q query) matches(it item) bool {
 func matches(it item, key string, values []string) bool {
 	switch key {
 	case "tags", "tags-any", "not-tags", "not-tags-any":
-		return tagged(it.texts("tags"), key, strings.Split(strings.Join(values, ","), ","))
+		return octavia.Tagged(it.texts("tags"), key, strings.Split(strings.Join(values, ","), ","))
 	case "fixed_ips":
 		return slices.ContainsFunc(values, func(v string) bool { return hasFixedIP(it, v) })
 	}
@@ -131,26 +133,6 @@ func same(have any, wanted string) bool {
 		return ok && b == h
 	}
 	return fmt.Sprint(have) == wanted
-}
-
-func tagged(have []string, how string, wanted []string) bool {
-	one, every := false, true
-	for _, tag := range wanted {
-		if slices.Contains(have, tag) {
-			one = true
-		} else {
-			every = false
-		}
-	}
-	switch how {
-	case "tags":
-		return every
-	case "tags-any":
-		return one
-	case "not-tags":
-		return !every
-	}
-	return !one
 }
 
 // hasFixedIP takes a filter such as ip_address=10.0.0.1.

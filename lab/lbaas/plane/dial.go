@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"proxylab/lab/procs"
 )
 
 const (
@@ -54,7 +56,7 @@ func (f *frontend) attempts(ctx context.Context, p *pool, first *choice, client 
 		if !wait || timedOut(failed) {
 			continue
 		}
-		if err := sleep(ctx, min(turnAround, f.connect)); err != nil {
+		if err := procs.Sleep(ctx, min(turnAround, f.connect)); err != nil {
 			c.release()
 			return err
 		}
@@ -112,17 +114,6 @@ func (f *frontend) dial(ctx context.Context, p *pool, c choice, client, vip neti
 		return nil, errors.Join(fmt.Errorf("PROXY protocol header: %w", err), conn.Close())
 	}
 	return conn.(*net.TCPConn), nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 func timedOut(err error) bool {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"proxylab/lab/lbaas/plane/vip"
+	"proxylab/lab/procs"
 )
 
 // tcpSocket passes connections on without looking into them.
@@ -44,7 +45,7 @@ func (l *listener) acceptTCP(s tcpSocket) {
 			return
 		}
 		if err != nil { // out of descriptors or memory: those that wait keep waiting
-			_ = sleep(l.ctx, 10*time.Millisecond)
+			_ = procs.Sleep(l.ctx, 10*time.Millisecond)
 			continue
 		}
 		// A connection above the limit has been established by the kernel, as all in the backlog are, and waits here.
