@@ -10,7 +10,7 @@ import (
 // node that refuses a few times within seconds hears nothing the next time.
 var rationing = []string{"/proc/sys/net/ipv4/icmp_ratemask", "/proc/sys/net/ipv6/icmp/ratemask"}
 
-// noRationing has a node send every ICMP error, so that rows can tell what is refused from what is dropped, until asBefore.
+// noRationing has a node send every ICMP error, so that rows can tell what is refused from what is dropped, until close.
 func (w *world) noRationing(ctx context.Context, node string) error {
 	for _, file := range rationing {
 		none := "0" // a mask of bits for IPv4, a list of ranges for IPv6
@@ -21,7 +21,7 @@ func (w *world) noRationing(ctx context.Context, node string) error {
 		if err != nil {
 			return err
 		}
-		w.later(func(ctx context.Context) error {
+		w.settings.add(func(ctx context.Context) error {
 			_, err := w.exchange(ctx, node, file, before)
 			return err
 		})

@@ -15,7 +15,7 @@ var ranges = map[Family]netip.Prefix{
 	IPv6: netip.MustParsePrefix("2001:db8::/32"),
 }
 
-// leadOutside has the nodes send the ranges to the outside, and the outside nowhere, until asBefore: what a node does not
+// leadOutside has the nodes send the ranges to the outside, and the outside nowhere, until close: what a node does not
 // answer for itself would leave the lab otherwise, where nodes have a way out of it.
 func (w *world) leadOutside(ctx context.Context) error {
 	for f, r := range ranges {
@@ -40,13 +40,13 @@ func (w *world) leadOutside(ctx context.Context) error {
 	return nil
 }
 
-// route makes a route at a place, until asBefore.
+// route makes a route at a place, until close.
 func (w *world) route(ctx context.Context, place string, f Family, route ...string) error {
 	family := fmt.Sprintf("-%d", f)
 	if _, err := w.runAt(ctx, place, append([]string{"ip", family, "route", "replace"}, route...)...); err != nil {
 		return err
 	}
-	w.later(func(ctx context.Context) error {
+	w.settings.add(func(ctx context.Context) error {
 		_, err := w.runAt(ctx, place, append([]string{"ip", family, "route", "del"}, route...)...)
 		return err
 	})

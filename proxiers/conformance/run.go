@@ -217,7 +217,7 @@ func (r *run) one(ctx context.Context, row Row, p Proxier) bool {
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Patience(cleanLimit))
 	defer cancel()
-	if err := errors.Join(t.close(clean), r.removeNamespace(clean, t.namespace)); err != nil {
+	if err := errors.Join(t.undo.run(clean), r.removeNamespace(clean, t.namespace)); err != nil {
 		r.Log.Warn("cannot undo all of a row", "row", row.ID(), "proxier", p.Name, "error", err)
 	}
 	if ctx.Err() != nil {

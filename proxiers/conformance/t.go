@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +30,7 @@ type T struct {
 	mu       sync.Mutex
 	failures []string
 	why      string // why it does not apply after all
-	undo     []func(context.Context) error
+	undo     undoing
 	flows    int
 	routed   map[netip.Addr]bool // by RouteVia
 }
@@ -83,11 +82,7 @@ func (t *T) NotApplicable(format string, args ...any) {
 func (t *T) Logf(format string, args ...any) { t.log.Debug(fmt.Sprintf(format, args...)) }
 
 // Cleanup runs f when the trial is over, last one first.
-func (t *T) Cleanup(f func(context.Context) error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.undo = append(t.undo, f)
-}
+func (t *T) Cleanup(f func(context.Context) error) { t.undo.add(f) }
 
 // Settle returns when the data paths of both nodes obey what is in the API.
 func (t *T) Settle() { t.Check(t.sentinel.settle(t.ctx)) }
@@ -291,17 +286,4 @@ func (t *T) flow() string {
 	defer t.mu.Unlock()
 	t.flows++
 	return fmt.Sprintf("%s-%d", t.namespace, t.flows)
-}
-
-// close undoes what the trial did.
-func (t *T) close(ctx context.Context) error {
-	t.mu.Lock()
-	undo := t.undo
-	t.undo = nil
-	t.mu.Unlock()
-	var errs []error
-	for _, f := range slices.Backward(undo) {
-		errs = append(errs, f(ctx))
-	}
-	return errors.Join(errs...)
 }

@@ -70,8 +70,8 @@ type world struct {
 
 	mu        sync.Mutex
 	dialers   map[string]*dialing
-	addresses int // given out
-	undo      []func(context.Context) error
+	addresses int     // given out
+	settings  undoing // what was set in the lab
 }
 
 // dialing is a dialer at a place, or one that is being started.
@@ -272,30 +272,10 @@ func (w *world) close(ctx context.Context) error {
 		}
 		_ = d.proc.Wait() // how it ended is of no interest any more
 	}
-	asBefore := w.asBefore(ctx)
+	asBefore := w.settings.run(ctx)
 	err := w.cluster.Client().CoreV1().Namespaces().Delete(ctx, Namespace, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		err = nil
 	}
 	return errors.Join(err, asBefore)
-}
-
-// later has asBefore do something.
-func (w *world) later(f func(context.Context) error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.undo = append(w.undo, f)
-}
-
-// asBefore takes back what was set in the lab.
-func (w *world) asBefore(ctx context.Context) error {
-	w.mu.Lock()
-	all := w.undo
-	w.undo = nil
-	w.mu.Unlock()
-	var errs []error
-	for _, f := range all {
-		errs = append(errs, f(ctx))
-	}
-	return errors.Join(errs...)
 }
