@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"proxylab/lab"
-	"proxylab/lab/kind"
 	"proxylab/lab/labs"
 )
 
@@ -45,7 +44,7 @@ stays when the lab goes. The lab stays until "proxylab down". Called again, it c
 			if err := what.preflight(cmd.Context(), nodes); err != nil {
 				return err
 			}
-			if !cmd.Flags().Changed("nodes") && (labs.Exists(name) || what.kind == kind.Kind) {
+			if !cmd.Flags().Changed("nodes") {
 				nodes = 0 // as many as it has, or as is usual for its kind
 			}
 			options := what.options(name, nodes)

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -162,7 +162,8 @@ func (l *Lab) leave(ctx context.Context, n container) error {
 	if err := l.command(ctx, n.Name, "nft", "delete", "table", "inet", fenceTable); err != nil {
 		l.log.Warn("a table stays on the node", "node", n.Name, "table", fenceTable, "error", err)
 	}
-	if err := l.command(ctx, n.Name, "sh", "-c", forgetImages()); err != nil {
+	own := slices.Sorted(maps.Keys(podImages))
+	if err := l.command(ctx, n.Name, append([]string{"sh", "-c", forgetImages, "sh"}, own...)...); err != nil {
 		l.log.Warn("images stay on the node", "node", n.Name, "error", err)
 	}
 	return os.RemoveAll(n.root(nodeDir))
@@ -188,17 +189,9 @@ func (c *api) removeObjects(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forgetImages is a script that removes the images for pods by all the names that containerd knows them by: importing gives
-// each some more than its own.
-func forgetImages() string {
-	var own []string
-	for image := range podImages {
-		own = append(own, image)
-	}
-	slices.Sort(own)
-	return "ctr -n k8s.io images ls | awk -v own='" + strings.Join(own, " ") + `' '
-	{ digest[$1] = $3 }
-	END { n = split(own, name, " "); for (i = 1; i <= n; i++) ours[digest[name[i]]] = 1
-	      for (ref in digest) if (digest[ref] in ours && digest[ref] != "") print ref }' |
-	xargs -r ctr -n k8s.io images rm`
-}
+// forgetImages is a script that removes the images of its arguments by all the names that containerd knows them by:
+// importing gives each some more than its own.
+const forgetImages = `for image; do
+	digest=$(ctr -n k8s.io images ls name=="$image" | awk 'NR == 2 {print $3}')
+	[ -z "$digest" ] || ctr -n k8s.io images rm $(ctr -n k8s.io images ls -q target.digest=="$digest") || exit
+done`

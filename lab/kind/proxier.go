@@ -203,11 +203,8 @@ func (l *Lab) Proxier(ctx context.Context, node string) (*lab.ProxierState, erro
 	return state, nil
 }
 
-// specOf reads how a proxier was asked for. What one has started, and may outlive it, has the same environment and is none.
+// specOf reads how a proxier was asked for.
 func specOf(pid int) (spec lab.ProxierSpec, ok bool) {
-	if _, native := proxierproc.SpecOf(pid); !native && !runsKubeProxy(pid) {
-		return spec, false
-	}
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
 		return spec, false
