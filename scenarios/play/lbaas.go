@@ -161,15 +161,20 @@ func (b *balancers) measure(ctx context.Context) {
 	ticker := time.NewTicker(partInterval)
 	defer ticker.Stop()
 	base := map[int]float64{}
-	for first := true; ; first = false {
-		parts, err := b.lab.Processes()
-		if err != nil {
-			b.emit(note("what the LBaaS costs is not measured any more: %v", err))
-			return
+	var parts map[string]int
+	for most, first := 0, true; ; first = false {
+		if len(parts) == 0 || len(parts) < most { // looking for processes costs, and they stay what they are
+			var err error
+			if parts, err = b.lab.Processes(); err != nil {
+				b.emit(note("what the LBaaS costs is not measured any more: %v", err))
+				return
+			}
+			most = max(most, len(parts))
 		}
 		for part, pid := range parts {
 			s, err := usage.Process(pid)
 			if errors.Is(err, usage.ErrGone) {
+				delete(parts, part) // another one may be in its place
 				continue
 			}
 			if err != nil {
