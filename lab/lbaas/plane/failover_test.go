@@ -154,19 +154,8 @@ func (s *space) serve(t *testing.T, name string, at netip.AddrPort) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close(); pc.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				echoAs(name)(c)
-			}()
-		}
-	}()
+	t.Cleanup(func() { pc.Close() })
+	accept(t, l, echoAs(name))
 	go func() {
 		buf := make([]byte, 2000)
 		for {

@@ -200,22 +200,6 @@ func serveStreams(b *testing.B, s *space) {
 	}
 }
 
-func accept(b *testing.B, l net.Listener, serve func(net.Conn)) {
-	b.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				serve(c)
-			}()
-		}
-	}()
-}
-
 // beside measures both in turn and reports the medians of their rates, that of the ratios of neighbours, and how much CPU
 // the balancer's process has used for each unit (which other work on the machine changes less than the rates).
 func beside(b *testing.B, unit string, measure func(b *testing.B, at string) float64, haproxy, proxylab contender) {

@@ -162,21 +162,11 @@ func TestPROXYBytesBesideHaproxy(t *testing.T) {
 	s := newSpace(t)
 	heard := make(chan []byte, 1)
 	l := s.listen(t, netip.MustParseAddrPort("10.10.0.28:9000"))
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				if b, _ := io.ReadAll(c); len(b) > 0 {
-					heard <- b
-				}
-			}()
+	accept(t, l, func(c net.Conn) {
+		if b, _ := io.ReadAll(c); len(b) > 0 {
+			heard <- b
 		}
-	}()
+	})
 	member := plane.Member{ID: "raw", Address: netip.MustParseAddr("10.10.0.28"), Port: 9000, Weight: 1, AdminUp: true}
 	for i, protocol := range []string{"PROXY", "PROXYV2"} {
 		t.Run(protocol, func(t *testing.T) {

@@ -187,6 +187,24 @@ func echoAs(name string) func(net.Conn) {
 	}
 }
 
+// accept serves each connection that comes, until the test is over.
+func accept(t testing.TB, l net.Listener, serve func(net.Conn)) {
+	var loop sync.WaitGroup
+	loop.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
+		}
+	})
+	t.Cleanup(func() { l.Close(); loop.Wait() })
+}
+
 func serverAt(t *testing.T, name string, at netip.AddrPort, serve func(net.Conn)) *server {
 	t.Helper()
 	l, err := net.Listen("tcp", at.String())
@@ -194,21 +212,10 @@ func serverAt(t *testing.T, name string, at netip.AddrPort, serve func(net.Conn)
 		t.Fatal(err)
 	}
 	s := &server{Member: plane.Member{ID: name, Address: at.Addr(), Port: at.Port(), Weight: 1, AdminUp: true}, listener: l}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.accepted.Add(1)
-			go func() {
-				defer c.Close()
-				serve(c)
-			}()
-		}
+	accept(t, l, func(c net.Conn) {
+		s.accepted.Add(1)
+		serve(c)
 	})
-	t.Cleanup(func() { l.Close(); wg.Wait() })
 	return s
 }
 
