@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,36 +41,77 @@ func docker(t *testing.T) string {
 	return text
 }
 
+// unchangedDocker says afterwards whether Docker has what it has now.
+func unchangedDocker(t *testing.T) (check func()) {
+	t.Helper()
+	before := docker(t)
+	return func() {
+		t.Helper()
+		if after := docker(t); after != before {
+			t.Errorf("docker before:\n%s\nafter:\n%s", before, after)
+		}
+	}
+}
+
+// kindNode is the name of a node with a control plane.
+type kindNode string
+
+func (n kindNode) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return strings.TrimSpace(run(t, "docker", append([]string{"exec", string(n), "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...))
+}
+
+// feed gives kubectl a file.
+func (n kindNode) feed(t *testing.T, file string, args ...string) {
+	t.Helper()
+	pipe(t, file, append([]string{"docker", "exec", "-i", string(n), "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
+}
+
+// web makes a Service with pods of the image proxylab/echo, and returns its cluster IP.
+func (n kindNode) web(t *testing.T, expose ...string) (ip string) {
+	t.Helper()
+	n.kubectl(t, "create", "deployment", "web", "--image=proxylab/echo", "--replicas=2")
+	n.kubectl(t, append([]string{"expose", "deployment", "web", "--port=80", "--target-port=8080"}, expose...)...)
+	n.kubectl(t, "rollout", "status", "deployment/web", "--timeout=120s")
+	return n.kubectl(t, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+}
+
+// answers returns when a pod of web answers whoever asks the address from the node.
+func (n kindNode) answers(t *testing.T, what, ip string) {
+	t.Helper()
+	answered(t, what, "docker", "exec", string(n), "curl", "-s", "-m", "2", "http://"+net.JoinHostPort(ip, "80"))
+}
+
+// answered returns when a pod of web answers a command.
+func answered(t *testing.T, what string, command ...string) {
+	t.Helper()
+	eventually(t, what, time.Minute, func() (bool, string) {
+		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+		return err == nil && strings.Contains(string(out), `"pod":"web-`), string(out)
+	})
+}
+
 // TestKind is the whole of a lab on kind: pods answer, the mode changes node by node under a Service, the proxies say what they
 // are, and nothing is left.
 func TestKind(t *testing.T) {
 	image := nodeImage(t)
-	before := docker(t)
+	defer unchangedDocker(t)()
 	name := labName(t)
 	runWithin(t, 6*time.Minute, binary, "up", "--lab", "kind", "--name", name, "--image", image, "--proxier", "kube-proxy/iptables")
 	if out := run(t, binary, "ls"); !regexp.MustCompile(name + ` +kind +2 +kube-proxy/iptables`).MatchString(out) {
 		t.Errorf("ls: %s", out)
 	}
 	kubeconfig := strings.TrimSpace(run(t, binary, "kubeconfig", name))
-	control := name + "-control-plane"
-	kubectl := func(args ...string) string {
-		return strings.TrimSpace(run(t, "docker", append([]string{"exec", control, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...))
-	}
+	control := kindNode(name + "-control-plane")
 	if text, err := os.ReadFile(kubeconfig); err != nil || !strings.Contains(string(text), "https://127.0.0.1:") {
 		t.Errorf("kubeconfig: %v\n%s", err, text)
 	}
-	kubectl("create", "deployment", "web", "--image=proxylab/echo", "--replicas=2")
-	kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080", "--type=NodePort")
-	kubectl("rollout", "status", "deployment/web", "--timeout=120s")
-	kubectl("run", "client", "--image=proxylab/client")
-	kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
-	ip := kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	ip := control.web(t, "--type=NodePort")
+	control.kubectl(t, "run", "client", "--image=proxylab/client")
+	control.kubectl(t, "wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
 	answers := func(what string) {
 		t.Helper()
-		eventually(t, what, time.Minute, func() (bool, string) {
-			out, err := exec.Command(binary, "exec", "--name", name, "--pod", "client", "--", "curl", "-s", "-m", "2", "http://"+ip).CombinedOutput()
-			return err == nil && strings.Contains(string(out), `"pod":"web-`), string(out)
-		})
+		answered(t, what, binary, "exec", "--name", name, "--pod", "client", "--", "curl", "-s", "-m", "2", "http://"+ip)
 	}
 	answers("kube-proxy/iptables on both nodes")
 	for _, swap := range [][]string{{"nftables", "--node", name + "-worker"}, {"nftables"}, {"kube-proxy/nftables"}, {"iptables"}} {
@@ -80,15 +122,12 @@ func TestKind(t *testing.T) {
 		t.Errorf("rules: %s", out)
 	}
 	run(t, binary, "down", name)
-	if after := docker(t); after != before {
-		t.Errorf("docker before:\n%s\nafter:\n%s", before, after)
-	}
 }
 
 // TestKindRun has the same result as a run in the netns lab.
 func TestKindRun(t *testing.T) {
 	image := nodeImage(t)
-	before := docker(t)
+	defer unchangedDocker(t)()
 	out := runWithin(t, 10*time.Minute, binary, "run", "testdata/short.yaml", "--lab", "kind", "--image", image, "--proxiers", "kube-proxy/iptables,nftables", "-o", "json", "--out", t.TempDir())
 	var result struct {
 		Run      struct{ Lab string }
@@ -111,15 +150,12 @@ func TestKindRun(t *testing.T) {
 	if result.Run.Lab != "kind" || !slices.Equal(played, []string{"kube-proxy/iptables", "nftables"}) {
 		t.Errorf("%+v", result)
 	}
-	if after := docker(t); after != before {
-		t.Errorf("docker before:\n%s\nafter:\n%s", before, after)
-	}
 }
 
 // TestKindKilled kills an "up" in the middle: "down" leaves nothing.
 func TestKindKilled(t *testing.T) {
 	image := nodeImage(t)
-	before := docker(t)
+	defer unchangedDocker(t)()
 	name := labName(t)
 	up := exec.Command(binary, "up", "--lab", "kind", "--name", name, "--image", image)
 	up.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -138,16 +174,13 @@ func TestKindKilled(t *testing.T) {
 		t.Errorf("ls: %s", out)
 	}
 	run(t, binary, "down", name)
-	if after := docker(t); after != before {
-		t.Errorf("docker before:\n%s\nafter:\n%s", before, after)
-	}
 	if _, err := os.Stat(filepath.Join("/var/lib/proxylab", name)); err == nil {
 		t.Error("the lab's directory is left")
 	}
 }
 
 // bareCluster is a kind cluster of one node that this program did not make a lab of, and its node's name.
-func bareCluster(t *testing.T, name, image string) (node string) {
+func bareCluster(t *testing.T, name, image string) kindNode {
 	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "kind.yaml")
@@ -173,13 +206,13 @@ func bareCluster(t *testing.T, name, image string) (node string) {
 		}
 	})
 	run(t, binary, "kind-create", "--name", name, "--config", config, "--kubeconfig", filepath.Join(dir, "kubeconfig"))
-	return name + "-control-plane"
+	return kindNode(name + "-control-plane")
 }
 
 // TestKindConfig makes a cluster as the user's own kind configuration says: of IPv6 alone, and without kube-proxy.
 func TestKindConfig(t *testing.T) {
 	image := nodeImage(t)
-	before := docker(t)
+	defer unchangedDocker(t)()
 	name := labName(t)
 	config := filepath.Join(t.TempDir(), "kind.yaml")
 	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnetworking: {ipFamily: ipv6, kubeProxyMode: none}\n"
@@ -187,49 +220,36 @@ func TestKindConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	runWithin(t, 6*time.Minute, binary, "up", "--lab", "kind", "--name", name, "--image", image, "--kind-config", config, "--proxier", "nftables")
-	node := name + "-control-plane"
-	kubectl := func(args ...string) string {
-		t.Helper()
-		return run(t, "docker", append([]string{"exec", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
-	}
-	kubectl("create", "deployment", "web", "--image=proxylab/echo")
-	kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080")
-	kubectl("rollout", "status", "deployment/web", "--timeout=120s")
-	ip := kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	node := kindNode(name + "-control-plane")
+	ip := node.web(t)
 	if !strings.Contains(ip, ":") {
 		t.Errorf("cluster IP %s", ip)
 	}
 	for _, proxier := range []string{"nftables", "iptables"} {
 		run(t, binary, "swap", "--name", name, proxier)
-		eventually(t, proxier, time.Minute, func() (bool, string) {
-			out, err := exec.Command("docker", "exec", node, "curl", "-s", "-m", "2", "http://["+ip+"]").CombinedOutput()
-			return err == nil && strings.Contains(string(out), `"pod":"web-`), string(out)
-		})
+		node.answers(t, proxier, ip)
 	}
 	out, err := exec.Command(binary, "swap", "--name", name, "kube-proxy/nftables").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "has no kube-proxy") {
 		t.Errorf("kube-proxy where there is none: %v: %s", err, out)
 	}
 	run(t, binary, "down", name)
-	if after := docker(t); after != before {
-		t.Errorf("docker before:\n%s\nafter:\n%s", before, after)
-	}
 }
 
 // TestKindAdopted uses a cluster that was there, and leaves it as it was; and runs a native proxier there from its manifest
 // alone.
 func TestKindAdopted(t *testing.T) {
 	image := nodeImage(t)
-	before := docker(t)
+	defer unchangedDocker(t)()
 	name := labName(t)
 	t.Run("cluster", func(t *testing.T) {
 		node := bareCluster(t, name, image)
 		kubectl := func(args ...string) string {
 			t.Helper()
-			return run(t, "docker", append([]string{"exec", "-i", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
+			return node.kubectl(t, args...)
 		}
 		kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=120s")
-		kubectl("wait", "--for=condition=Ready", "node/"+node, "--timeout=120s")
+		kubectl("wait", "--for=condition=Ready", "node/"+string(node), "--timeout=120s")
 		// What a lab might leave in a cluster or on a node.
 		facts := func() string {
 			text := kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.taints}{.items[*].metadata.labels}")
@@ -237,23 +257,17 @@ func TestKindAdopted(t *testing.T) {
 			text += kubectl("-n", "kube-system", "get", "daemonset/kube-proxy", "-o", "jsonpath={.spec.template.spec.nodeSelector}{.status.numberReady}")
 			text += kubectl("get", "mutatingadmissionpolicies,mutatingadmissionpolicybindings,clusterrolebindings", "-o", "name")
 			for _, command := range []string{"nft list tables | sort", "ctr -n k8s.io images ls -q | sort", "ls /var/lib", "ip -o route | grep -v veth | sort", "systemctl list-units --no-legend 'proxylab*'"} {
-				text += run(t, "docker", "exec", node, "sh", "-c", command)
+				text += run(t, "docker", "exec", string(node), "sh", "-c", command)
 			}
 			return text
 		}
 		was := facts()
 
 		runWithin(t, 6*time.Minute, binary, "up", "--lab", "kind", "--name", name, "--proxier", "iptables")
-		kubectl("create", "deployment", "web", "--image=proxylab/echo")
-		kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080")
-		kubectl("rollout", "status", "deployment/web", "--timeout=120s")
-		ip := kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+		ip := node.web(t)
 		answers := func(what string) {
 			t.Helper()
-			eventually(t, what, time.Minute, func() (bool, string) {
-				out, err := exec.Command("docker", "exec", node, "curl", "-s", "-m", "2", "http://"+ip).CombinedOutput()
-				return err == nil && strings.Contains(string(out), `"pod":"web-`), string(out)
-			})
+			node.answers(t, what, ip)
 		}
 		answers("iptables on a cluster that was there")
 		run(t, binary, "swap", "--name", name, "kube-proxy/nftables")
@@ -268,7 +282,7 @@ func TestKindAdopted(t *testing.T) {
 		// The DaemonSet, as the head of its manifest says.
 		archive := filepath.Join(t.TempDir(), "proxier.tar")
 		run(t, binary, "manifests", "image", archive)
-		pipe(t, archive, "docker", "exec", "-i", node, "ctr", "-n", "k8s.io", "images", "import", "-")
+		pipe(t, archive, "docker", "exec", "-i", string(node), "ctr", "-n", "k8s.io", "images", "import", "-")
 		manifest := filepath.Join(t.TempDir(), "proxier.yaml")
 		if err := os.WriteFile(manifest, []byte(run(t, binary, "manifests", "proxier", "nftables")), 0o600); err != nil {
 			t.Fatal(err)
@@ -278,7 +292,7 @@ func TestKindAdopted(t *testing.T) {
 				`{"spec":{"template":{"spec":{"nodeSelector":{"proxylab.io/parked":`+value+`}}}}}`)
 		}
 		park(`"true"`)
-		pipe(t, manifest, "docker", "exec", "-i", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "apply", "-f", "-")
+		node.feed(t, manifest, "apply", "-f", "-")
 		kubectl("-n", "kube-system", "rollout", "status", "daemonset/proxylab-proxier", "--timeout=120s")
 		kubectl("-n", "kube-system", "wait", "--for=delete", "pod", "-l", "k8s-app=kube-proxy", "--timeout=60s")
 		// A new Service is programmed by nobody else, and the rules of kube-proxy are gone.
@@ -286,17 +300,14 @@ func TestKindAdopted(t *testing.T) {
 		ip = kubectl("get", "service", "second", "-o", "jsonpath={.spec.clusterIP}")
 		answers("the DaemonSet's nftables")
 		eventually(t, "kube-proxy's rules are gone", time.Minute, func() (bool, string) {
-			out := run(t, "docker", "exec", node, "iptables-save")
+			out := run(t, "docker", "exec", string(node), "iptables-save")
 			return !strings.Contains(out, "KUBE-SVC-"), out
 		})
-		pipe(t, manifest, "docker", "exec", "-i", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "delete", "-f", "-")
+		node.feed(t, manifest, "delete", "-f", "-")
 		park("null")
 		kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=120s")
 		answers("kube-proxy again")
 	})
-	if after := docker(t); after != before {
-		t.Errorf("docker before:\n%s\nafter:\n%s", before, after)
-	}
 }
 
 // pipe runs a command with a file as its input.

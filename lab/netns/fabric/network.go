@@ -18,7 +18,7 @@ const bridgeName = "br0"
 
 // EnsureFabric makes the fabric's namespace with its bridge.
 func EnsureFabric(lab string) error {
-	_, err := createNamed(Path(lab), func() error {
+	return createNamed(Path(lab), func() error {
 		if err := apply(fabricSettings()); err != nil {
 			return err
 		}
@@ -36,7 +36,6 @@ func EnsureFabric(lab string) error {
 		}
 		return errors.Join(loopbackUp(h), addAddrs(h, bridge, Fabric4, Fabric6))
 	})
-	return err
 }
 
 // EnsureNodes makes the namespaces of all nodes of the plan, joins them to the fabric, which must be there, and sets
@@ -77,7 +76,7 @@ func ensurePlace(lab, path string, settings []setting, setUp func(h *netlink.Han
 		return fmt.Errorf("fabric of lab %s: %w", lab, err)
 	}
 	defer func() { _ = fabric.Close() }()
-	_, err = createNamed(path, func() error {
+	return createNamed(path, func() error {
 		if err := apply(settings); err != nil {
 			return err
 		}
@@ -88,7 +87,6 @@ func ensurePlace(lab, path string, settings []setting, setUp func(h *netlink.Han
 		defer h.Close()
 		return setUp(h, fabric)
 	})
-	return err
 }
 
 // cable joins the namespace of h to the fabric, where the other end has that name; here it is eth0, with the addresses.

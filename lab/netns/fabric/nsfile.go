@@ -16,13 +16,13 @@ import (
 
 // createNamed makes a network namespace and gives it a name as `ip netns add` does: a file under /run/netns that it
 // is mounted on. It calls setup with the thread inside the new namespace before the name exists, so that a namespace
-// with a name is one that was set up. One that exists already is left as it is; created says which.
-func createNamed(path string, setup func() error) (created bool, err error) {
+// with a name is one that was set up. One that exists already is left as it is.
+func createNamed(path string, setup func() error) error {
 	if lab, _ := owner(filepath.Base(path)); lab == "" {
-		return false, fmt.Errorf("%s: %w", path, errNotOurs)
+		return fmt.Errorf("%s: %w", path, errNotOurs)
 	}
 	if isNamespace(path) {
-		return false, nil
+		return nil
 	}
 	if err := ns.Throwaway(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -33,9 +33,9 @@ func createNamed(path string, setup func() error) (created bool, err error) {
 		}
 		return withNames(func() error { return bindNamespace("net", path) })
 	}); err != nil {
-		return false, fmt.Errorf("create network namespace %s: %w", filepath.Base(path), err)
+		return fmt.Errorf("create network namespace %s: %w", filepath.Base(path), err)
 	}
-	return true, nil
+	return nil
 }
 
 // bindNamespace mounts the calling thread's namespace of that kind on a file, so that it lives on without a process.

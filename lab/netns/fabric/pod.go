@@ -43,7 +43,7 @@ func EnsurePod(lab string, n Node, namespace, pod string, addrs PodAddrs) error 
 		return fmt.Errorf("network namespace of %s: %w", n.Name, err)
 	}
 	defer func() { _ = node.Close() }()
-	_, err = createNamed(path, func() error {
+	return createNamed(path, func() error {
 		if err := apply(append(everywhere(), clients()...)); err != nil {
 			return err
 		}
@@ -57,7 +57,6 @@ func EnsurePod(lab string, n Node, namespace, pod string, addrs PodAddrs) error 
 		}
 		return setUpPod(addrs)
 	})
-	return err
 }
 
 // linkPod makes the pair in the node's namespace, its peer in the pod's.
