@@ -6,6 +6,7 @@
 #   KIND_TESTS=all runs every test of kind instead (TestKind* of cmd/proxylab), of which each makes a cluster of its own.
 set -euo pipefail
 [ $# = 1 ] || { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
+[ -x "$1" ] || { echo "$1 is no program: make build makes bin/proxylab" >&2; exit 2; }
 binary=$(realpath "$1")
 cd "$(dirname "$0")/.."
 root=()

@@ -83,6 +83,7 @@ type Options struct {
 	Scheduler     string    // of IPVS, one of ipvs.Schedulers; empty: its default
 	Fallback      string    // proxier to run where this machine cannot run the named one; empty: none
 	TakenOverBy   string    // for Cleanup: the proxier that runs now, whose rules stay; empty: none
+	TakeOver      bool      // for Run of a native proxier: after the first full sync, TakeOver
 	Reports       io.Writer // one runner.Report as a JSON line per sync
 	Log           *slog.Logger
 }
@@ -122,10 +123,19 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	return runner.Run(ctx, runner.Config{
+	config := runner.Config{
 		Proxier: p, Name: info.Name, Mode: info.Mode, Node: o.Node, Client: client, MinSyncPeriod: o.MinSyncPeriod,
 		SyncPeriod: o.SyncPeriod, Reports: o.Reports, Log: o.Log,
-	})
+	}
+	if o.TakeOver {
+		config.FirstSynced = func(ctx context.Context) {
+			leftovers, err := TakeOver(ctx, info, o.Log)
+			if err != nil || len(leftovers) > 0 {
+				o.Log.Warn("something of other proxiers is still on the node", "what", leftovers, "error", err)
+			}
+		}
+	}
+	return runner.Run(ctx, config)
 }
 
 // native makes a proxier of ours, and how to end what it runs beside its rules.
@@ -183,6 +193,18 @@ func Cleanup(ctx context.Context, o Options) (leftovers []string, err error) {
 		leftovers, errs = append(leftovers, left...), append(errs, err)
 	}
 	return leftovers, errors.Join(errs...)
+}
+
+// TakeOver removes from this network namespace all that proxiers with other rules than this one's left in it, and says what
+// of it is still there.
+func TakeOver(ctx context.Context, by Info, log *slog.Logger) (leftovers []string, err error) {
+	var errs []error
+	for _, other := range All() {
+		left, err := Cleanup(ctx, Options{Name: other.Name, TakenOverBy: by.Name, Log: log})
+		leftovers, errs = append(leftovers, left...), append(errs, err)
+	}
+	slices.Sort(leftovers)
+	return slices.Compact(leftovers), errors.Join(errs...)
 }
 
 // OwnCleanup does what "kube-proxy --cleanup" does, no more, in this network namespace: for seeing what that leaves behind.

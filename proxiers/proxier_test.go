@@ -144,6 +144,48 @@ COMMIT
 	}
 }
 
+// TestTakeOver makes by hand what kube-proxy leaves in each mode: it goes, and what is the new proxier's own or somebody else's stays.
+func TestTakeOver(t *testing.T) {
+	b := bed.New(t, bed.Pods(0, 0))
+	const theirs = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]\n-A PREROUTING -j KUBE-SERVICES\n" +
+		"-A KUBE-SERVICES -d 10.96.0.1/32 -j KUBE-SVC-TCOU7JCQXEZGVUNU\n-A POSTROUTING -s 10.9.0.0/16 -j MASQUERADE\nCOMMIT\n"
+	for _, tool := range []string{"iptables-legacy", "iptables-nft"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(tool + " is not installed")
+		}
+		if _, err := b.Exec(bed.Node, theirs, tool+"-restore", "--noflush"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.MustExec(bed.Node, "ip", "link", "add", "kube-ipvs0", "type", "bridge")
+	for _, table := range []string{"kube-proxy", "proxylab", "somebody"} {
+		b.MustExec(bed.Node, "nft", "add", "table", "ip", table)
+	}
+	by, err := Lookup("nftables")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.RunInNode(func() error {
+		left, err := TakeOver(t.Context(), by, slog.Default())
+		if len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range []string{"iptables-legacy", "iptables-nft"} {
+		text := b.MustExec(bed.Node, tool+"-save")
+		if strings.Contains(text, "KUBE-") || !strings.Contains(text, "10.9.0.0/16") {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+	tables := b.MustExec(bed.Node, "nft", "list", "tables", "ip")
+	if strings.Contains(tables, " kube-proxy\n") || !strings.Contains(tables, " proxylab\n") || !strings.Contains(tables, " somebody\n") {
+		t.Errorf("tables: %s", tables)
+	}
+}
+
 func TestLeftoversNeedAMode(t *testing.T) {
 	if err := second(Leftovers(t.Context(), "")); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)

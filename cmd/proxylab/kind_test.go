@@ -292,9 +292,9 @@ func TestKindAdopted(t *testing.T) {
 				`{"spec":{"template":{"spec":{"nodeSelector":{"proxylab.io/parked":`+value+`}}}}}`)
 		}
 		park(`"true"`)
+		kubectl("-n", "kube-system", "wait", "--for=delete", "pod", "-l", "k8s-app=kube-proxy", "--timeout=60s")
 		node.feed(t, manifest, "apply", "-f", "-")
 		kubectl("-n", "kube-system", "rollout", "status", "daemonset/proxylab-proxier", "--timeout=120s")
-		kubectl("-n", "kube-system", "wait", "--for=delete", "pod", "-l", "k8s-app=kube-proxy", "--timeout=60s")
 		// A new Service is programmed by nobody else, and the rules of kube-proxy are gone.
 		kubectl("expose", "deployment", "web", "--name=second", "--port=80", "--target-port=8080")
 		ip = kubectl("get", "service", "second", "-o", "jsonpath={.spec.clusterIP}")

@@ -15,6 +15,7 @@ func newProxier() *cobra.Command {
 	var (
 		node, kubeconfig string
 		cleanup, own     bool
+		takeOver         bool
 		takenOverBy      string
 		flags            proxierFlags
 	)
@@ -31,14 +32,18 @@ Proxiers:
 			if err := flags.validate(); err != nil {
 				return err
 			}
-			if _, err := proxiers.Lookup(args[0]); err != nil {
+			info, err := proxiers.Lookup(args[0])
+			if err != nil {
 				return usageError{err}
 			}
 			options := proxiers.Options{
 				Name: args[0], Node: node, Kubeconfig: kubeconfig,
 				MinSyncPeriod: flags.minSync, SyncPeriod: flags.sync, Backend: flags.backend,
-				Scheduler: flags.scheduler, Fallback: flags.fallback, TakenOverBy: takenOverBy,
+				Scheduler: flags.scheduler, Fallback: flags.fallback, TakenOverBy: takenOverBy, TakeOver: takeOver,
 				Reports: cmd.OutOrStdout(), Log: slog.Default(),
+			}
+			if takeOver && (!info.Native || cleanup || own) {
+				return usagef("--take-over is for a native proxier that runs")
 			}
 			if own {
 				return proxiers.OwnCleanup(args[0])
@@ -61,6 +66,7 @@ Proxiers:
 	cmd.Flags().BoolVar(&cleanup, "cleanup", false, "remove what this proxier's mode left on the node, print what is still there, and end")
 	cmd.Flags().BoolVar(&own, "own-cleanup", false, "of kube-proxy: do what \"kube-proxy --cleanup\" does, no more, and end")
 	cmd.Flags().StringVar(&takenOverBy, "taken-over-by", "", "with --cleanup: the proxier that runs now, whose rules stay")
+	cmd.Flags().BoolVar(&takeOver, "take-over", false, "after the first sync, remove what proxiers of other modes left on the node, kube-proxy's rules too")
 	flags.register(cmd)
 	return cmd
 }

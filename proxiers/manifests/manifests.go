@@ -77,9 +77,10 @@ func head(o Options) string {
    put it where your nodes find it:
      proxylab manifests image proxier.tar --tag %[2]s
      kind load image-archive proxier.tar --name CLUSTER       (or: docker load -i proxier.tar, docker push %[2]s)
-2. Take kube-proxy off the nodes; its rules stay until step 3 has taken over:
+2. Take kube-proxy off the nodes; its rules stay and carry traffic until step 3 has taken over:
      kubectl -n kube-system patch daemonset kube-proxy --type merge -p '{"spec":{"template":{"spec":{"nodeSelector":{"proxylab.io/parked":"true"}}}}}'
-3. Apply this:
+     kubectl -n kube-system wait --for=delete pod -l k8s-app=kube-proxy
+3. Apply this. On each node it removes kube-proxy's rules, of any mode, when its own are there:
      proxylab manifests proxier %[1]s | kubectl apply -f -
 4. Back: kubectl delete -f this, and the same patch with null in place of "true". What the proxier's mode left on a node
    goes away with "proxylab proxier %[1]s --cleanup" there, or when the node is started anew.
@@ -165,7 +166,7 @@ func hostPath(name, path string, kind corev1.HostPathType) corev1.Volume {
 }
 
 func proxierContainer(o Options) corev1.Container {
-	args := []string{"proxier", o.Proxier, "--node=$(NODE_NAME)", "--kubeconfig=" + configDir + "/" + configKey,
+	args := []string{"proxier", o.Proxier, "--take-over", "--node=$(NODE_NAME)", "--kubeconfig=" + configDir + "/" + configKey,
 		"--min-sync-period=" + o.MinSyncPeriod.String(), "--sync-period=" + o.SyncPeriod.String()}
 	if o.Backend != "" {
 		args = append(args, "--iptables="+o.Backend)

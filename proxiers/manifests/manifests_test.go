@@ -43,7 +43,7 @@ func TestProxier(t *testing.T) {
 			}
 			pod := set.Spec.Template.Spec
 			config := pod.Volumes[0].ConfigMap.Name
-			if (config == "kube-proxy") != (server == "") || pod.Containers[0].Image != "here/it:is" || !strings.Contains(strings.Join(pod.Containers[0].Args, " "), "proxier nftables --node=$(NODE_NAME)") {
+			if (config == "kube-proxy") != (server == "") || pod.Containers[0].Image != "here/it:is" || !strings.Contains(strings.Join(pod.Containers[0].Args, " "), "proxier nftables --take-over --node=$(NODE_NAME)") {
 				t.Errorf("%+v", pod)
 			}
 		}

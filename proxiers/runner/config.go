@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +44,8 @@ type Config struct {
 	FullSyncPeriod time.Duration
 	// NoPodCIDRs: do not wait for the Node object to have pod CIDRs, for clusters where it never does.
 	NoPodCIDRs bool
+	// FirstSynced, if not nil, is called once, after the first full pass that succeeded and before the next.
+	FirstSynced func(ctx context.Context)
 
 	Clock   clock.Clock // nil: the real one
 	Reports io.Writer   // one Report as a JSON line per pass; nil: nobody reads them

@@ -289,6 +289,21 @@ func TestFailedPassIsRepeatedWithPauses(t *testing.T) {
 	}
 }
 
+func TestFirstSyncedIsTheFirstThatSucceeded(t *testing.T) {
+	failures, told := 2, 0
+	k := &kernel{fail: func() bool { failures--; return failures >= 0 }}
+	config := testConfig(t, k, clocktesting.NewFakeClock(time.Unix(1e9, 0)), nil)
+	config.FirstSynced = func(context.Context) { told++ }
+	e := newEngine(config)
+	e.tracker.SetService(aService("a", 1))
+	for pass, want := range []int{0, 0, 1, 1} {
+		e.pass(t.Context(), true)
+		if told != want {
+			t.Errorf("told %d times after pass %d, want %d", told, pass+1, want)
+		}
+	}
+}
+
 func TestLostRulesAreWrittenAgain(t *testing.T) {
 	calls, asked := make(chan call), make(chan bool)
 	h := start(t, checked{&kernel{calls: calls}, asked}, calls, nil)
