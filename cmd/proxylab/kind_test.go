@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net"
 	"os"
@@ -128,7 +129,15 @@ func TestKind(t *testing.T) {
 func TestKindRun(t *testing.T) {
 	image := nodeImage(t)
 	defer unchangedDocker(t)()
-	out := runWithin(t, 10*time.Minute, binary, "run", "testdata/short.yaml", "--lab", "kind", "--image", image, "--proxiers", "kube-proxy/iptables,nftables", "-o", "json", "--out", t.TempDir())
+	text, err := os.ReadFile("testdata/short.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenario := filepath.Join(t.TempDir(), "shorter.yaml")
+	if err := os.WriteFile(scenario, bytes.Replace(text, []byte("wait: 5m"), []byte("wait: 5s"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := runWithin(t, 10*time.Minute, binary, "run", scenario, "--lab", "kind", "--image", image, "--proxiers", "kube-proxy/iptables,nftables", "-o", "json", "--out", t.TempDir())
 	var result struct {
 		Run      struct{ Lab string }
 		Subjects []struct {
@@ -250,6 +259,10 @@ func TestKindAdopted(t *testing.T) {
 		}
 		kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=120s")
 		kubectl("wait", "--for=condition=Ready", "node/"+string(node), "--timeout=120s")
+		eventually(t, "the cluster is settled", time.Minute, func() (bool, string) {
+			taints := kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.taints}")
+			return !strings.Contains(taints, "not-ready"), taints
+		})
 		// What a lab might leave in a cluster or on a node.
 		facts := func() string {
 			text := kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.taints}{.items[*].metadata.labels}")
