@@ -41,6 +41,7 @@ PROXYLAB_KIND_IMAGE=$image CGO_ENABLED=0 go test -count 1 -timeout 40m "${exec[@
 "${root[@]}" "$binary" up --lab kind --name "$lab" --image "$image" --proxier kube-proxy/iptables
 "${root[@]}" "$binary" run quickstart --name "$lab" --proxiers kube-proxy/iptables,kube-proxy/nftables,iptables,nftables
 "${root[@]}" "$binary" run live-swap --name "$lab" --proxiers iptables
+"${root[@]}" "$binary" run lb-publish --name "$lab" --proxiers nftables
 "${root[@]}" "$binary" conformance --name "$lab" --quick --parallel 8 --kills 3 --proxiers iptables,nftables
 "${root[@]}" "$binary" down "$lab"
 

@@ -8,7 +8,6 @@ import (
 
 	"proxylab/lab"
 	"proxylab/lab/labs"
-	"proxylab/lab/netns"
 	"proxylab/scenarios"
 )
 
@@ -19,13 +18,13 @@ type balancerFlags struct {
 }
 
 func (f *balancerFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.on, "lbaas", true, "load balancers for Services of type LoadBalancer (netns labs)")
+	cmd.Flags().BoolVar(&f.on, "lbaas", true, "load balancers for Services of type LoadBalancer")
 	cmd.Flags().BoolVar(&f.standby, "lb-standby", false, "two balancer instances, of which one stands by")
 	cmd.Flags().DurationVar(&f.delay, "lb-provision-delay", 0, "how long the LBaaS takes to provision what is asked for")
 }
 
 // spec is what is asked for; nil: nothing, as for a lab that is there and about whose load balancers nothing was said.
-func (f *balancerFlags) spec(cmd *cobra.Command, kind, name string) (*lab.LBaaSSpec, error) {
+func (f *balancerFlags) spec(cmd *cobra.Command, name string) (*lab.LBaaSSpec, error) {
 	said := false
 	for _, flag := range []string{"lbaas", "lb-standby", "lb-provision-delay"} {
 		said = said || cmd.Flags().Changed(flag)
@@ -35,7 +34,7 @@ func (f *balancerFlags) spec(cmd *cobra.Command, kind, name string) (*lab.LBaaSS
 		return nil, usagef("--lb-provision-delay %s: must not be negative", f.delay)
 	case said && !f.on && (f.standby || f.delay > 0):
 		return nil, usagef("--lbaas=false goes with no other flag about load balancers")
-	case !f.on, !said && (kind != netns.Kind || labs.Exists(name)):
+	case !f.on, !said && labs.Exists(name):
 		return nil, nil
 	}
 	return &lab.LBaaSSpec{Standby: f.standby, ProvisionDelay: f.delay}, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"proxylab/lab/balancers"
 	"proxylab/lab/controlplane"
 	"proxylab/lab/kernel"
 	"proxylab/lab/kind"
@@ -85,6 +86,7 @@ Begin with "proxylab doctor", then "proxylab run quickstart".`,
 	root.AddCommand(netns.Commands()...)
 	root.AddCommand(cloud.Commands()...)
 	root.AddCommand(kind.Commands()...)
+	root.AddCommand(balancers.Commands()...)
 	root.AddCommand(kernel.Commands()...)
 	root.AddCommand(plane.Commands()...)
 	return root

@@ -48,7 +48,7 @@ stays when the lab goes. The lab stays until "proxylab down". Called again, it c
 				nodes = 0 // as many as it has, or as is usual for its kind
 			}
 			options := what.options(name, nodes)
-			if options.LBaaS, err = balancers.spec(cmd, what.kind, name); err != nil {
+			if options.LBaaS, err = balancers.spec(cmd, name); err != nil {
 				return err
 			}
 			if proxier != "none" {

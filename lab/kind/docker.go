@@ -190,6 +190,23 @@ func (d docker) hasNetwork(ctx context.Context) (bool, error) {
 	return len(bytes.TrimSpace(out)) > 0, err
 }
 
+// subnets are those of kind's network.
+func (d docker) subnets(ctx context.Context) ([]netip.Prefix, error) {
+	out, err := d.run(ctx, "network", "inspect", network, "--format", "{{range .IPAM.Config}}{{.Subnet}} {{end}}")
+	if err != nil {
+		return nil, err
+	}
+	var all []netip.Prefix
+	for _, text := range strings.Fields(string(out)) {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("docker network inspect %s: %w", network, err)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
 // removeNetwork removes kind's network, unless somebody is in it.
 func (d docker) removeNetwork(ctx context.Context) error {
 	_, err := d.run(ctx, "network", "rm", network)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxylab/lab"
+	"proxylab/lab/balancers"
 	"proxylab/lab/labdir"
 	"proxylab/lab/procs"
 )
@@ -142,6 +143,14 @@ func describe(ctx context.Context, name string) (lab.Info, error) {
 		return info, nil //nolint:nilerr // that is what the info says
 	}
 	info.Complete = info.Complete && len(nodes) >= s.Nodes
+	if s.LBaaS != nil {
+		info.LBaaS = s.LBaaS.URL()
+		alive, err := balancers.Running(name)
+		if err != nil {
+			return info, err
+		}
+		info.Complete = info.Complete && alive
+	}
 	for _, c := range nodes {
 		p, err := l.Proxier(ctx, c.Name)
 		if err != nil {

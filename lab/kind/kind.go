@@ -45,6 +45,7 @@ type Options struct {
 	ConfigFile string // the user's own kind configuration; empty: one is generated
 	Executable string // the binary that runs on the nodes and in pods, linked statically; empty: this one
 	Proxier    *lab.ProxierSpec
+	LBaaS      *lab.LBaaSSpec // load balancers for Services of type LoadBalancer; nil: none
 	// Fill puts objects into the cluster once its nodes are ready; nil: none.
 	Fill func(ctx context.Context, kubeconfig string) error
 	Log  *slog.Logger // progress; nil: slog.Default()

@@ -8,29 +8,44 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// outside runs the container whose network is the outside client: beside the nodes, and none of them. It is of the nodes'
-// image, because that is the one that is there.
+// outsidePlace is the container whose network is the outside client.
+const outsidePlace = "outside"
+
+// outside has it run.
 func (m *making) outside(ctx context.Context) error {
-	if _, err := m.outsideClient(ctx); err == nil {
-		return nil
-	}
-	if err := m.docker.remove(ctx, labLabel, m.Name()); err != nil {
-		return err
-	}
-	nodes, err := m.nodes(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = m.docker.run(ctx, "run", "--detach", "--name", outsideName(m.Name()), "--label", labLabel+"="+m.Name(), "--network", network,
-		"--entrypoint", "sleep", nodes[0].Image, "infinity")
+	_, err := m.place(ctx, outsidePlace)
 	return err
 }
 
-func outsideName(lab string) string { return "proxylab-" + lab + "-outside" }
-
 // outsideClient finds it.
 func (l *Lab) outsideClient(ctx context.Context) (container, error) {
-	out, err := l.docker.run(ctx, "inspect", "--type=container", outsideName(l.Name()))
+	return l.placeAt(ctx, outsidePlace)
+}
+
+// place has a container run that is nothing but its network, beside the nodes and none of them. It is of the nodes' image,
+// because that is the one that is there.
+func (m *making) place(ctx context.Context, what string) (container, error) {
+	if c, err := m.placeAt(ctx, what); err == nil {
+		return c, nil
+	}
+	name := placeName(m.Name(), what)
+	if _, err := m.docker.run(ctx, "rm", "--force", "--volumes", name); err != nil && !gone(err) {
+		return container{}, err
+	}
+	nodes, err := m.nodes(ctx)
+	if err != nil {
+		return container{}, err
+	}
+	if _, err := m.docker.run(ctx, "run", "--detach", "--name", name, "--label", labLabel+"="+m.Name(), "--network", network,
+		"--entrypoint", "sleep", nodes[0].Image, "infinity"); err != nil {
+		return container{}, err
+	}
+	return m.placeAt(ctx, what)
+}
+
+// placeAt finds the container of a place.
+func (l *Lab) placeAt(ctx context.Context, what string) (container, error) {
+	out, err := l.docker.run(ctx, "inspect", "--type=container", placeName(l.Name(), what))
 	if err != nil {
 		return container{}, err
 	}
@@ -40,6 +55,8 @@ func (l *Lab) outsideClient(ctx context.Context) (container, error) {
 	}
 	return c, err
 }
+
+func placeName(lab, what string) string { return "proxylab-" + lab + "-" + what }
 
 // waysToPods has the outside client reach pods directly, through their nodes, as it does in a lab of namespaces. Pods whose
 // network does not give each node a range of its own are not reached.

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"proxylab/lab"
+	"proxylab/lab/balancers"
 	"proxylab/lab/labdir"
+	"proxylab/lab/lbaas/openstack"
 )
 
 // state is what Up was asked for and what it found, kept in the lab's directory for those who come later.
@@ -19,12 +21,14 @@ type state struct {
 	// Adopted: the cluster was there before, and stays.
 	Adopted bool `json:"adopted,omitempty"`
 	// Network: Docker had no network for kind before, so that the one there is now goes with the lab if nobody else is in it.
-	Network  bool      `json:"network,omitempty"`
-	Parked   *original `json:"parked,omitempty"`  // nil: kube-proxy is still as kind started it
-	Untaint  []string  `json:"untaint,omitempty"` // nodes that took no pods
-	Complete bool      `json:"complete"`          // Up came to its end
-	Release  string    `json:"release,omitempty"` // of Kubernetes
-	Filled   bool      `json:"filled,omitempty"`  // Options.Fill was done
+	Network  bool               `json:"network,omitempty"`
+	Parked   *original          `json:"parked,omitempty"`  // nil: kube-proxy is still as kind started it
+	Untaint  []string           `json:"untaint,omitempty"` // nodes that took no pods
+	Complete bool               `json:"complete"`          // Up came to its end
+	Release  string             `json:"release,omitempty"` // of Kubernetes
+	LBaaS    *balancers.State   `json:"lbaas,omitempty"`
+	VIPs     *openstack.Network `json:"vips,omitempty"`   // of the load balancers, once chosen
+	Filled   bool               `json:"filled,omitempty"` // Options.Fill was done
 }
 
 // loadState reads what is known of a lab; its error is fs.ErrNotExist where nothing is.

@@ -62,6 +62,7 @@ func (l *Lab) Up(ctx context.Context) error {
 		{"workloads", m.workloads},
 		{"kube-proxy parked", m.park},
 		{"objects", m.fill},
+		{"load balancers", m.loadBalancers},
 		{"proxiers", m.proxiers},
 		{"mark as complete", m.complete},
 	} {
@@ -97,6 +98,9 @@ func (m *making) remember(ctx context.Context) error {
 	}
 	if m.opts.Proxier != nil {
 		s.Proxier = m.opts.Proxier
+	}
+	if err := m.takeBalancers(&s); err != nil {
+		return err
 	}
 	s.Complete = false
 	m.state = s

@@ -48,9 +48,6 @@ func (o Options) Validate() error {
 	if o.Kind != kind.Kind && (o.Image != "" || o.ConfigFile != "") {
 		errs = append(errs, errors.New("an image of nodes and a kind configuration are for labs of kind \"kind\""))
 	}
-	if o.Kind != netns.Kind && o.LBaaS != nil {
-		errs = append(errs, fmt.Errorf("load balancers are for labs of kind %q", netns.Kind))
-	}
 	if o.Nodes < 0 || o.Nodes > MaxNodes(o.Kind) {
 		errs = append(errs, fmt.Errorf("%d nodes: accepted are 1 to %d", o.Nodes, MaxNodes(o.Kind)))
 	}
@@ -76,7 +73,7 @@ func New(o Options) (lab.Lab, error) {
 	}
 	if o.Kind == kind.Kind {
 		return kind.New(kind.Options{Name: o.Name, Nodes: o.Nodes, Image: o.Image, ConfigFile: o.ConfigFile,
-			Proxier: o.Proxier, Fill: fill(o.Background), Log: o.Log})
+			Proxier: o.Proxier, LBaaS: o.LBaaS, Fill: fill(o.Background), Log: o.Log})
 	}
 	return netns.New(netns.Options{Name: o.Name, Nodes: o.Nodes, Background: o.Background, Proxier: o.Proxier, LBaaS: o.LBaaS, Log: o.Log})
 }

@@ -56,5 +56,5 @@ func Commands() []*cobra.Command {
 	for _, f := range []string{"lab", "nodes", "kubeconfig"} {
 		_ = cmd.MarkFlagRequired(f) // fails only for a flag that is not there
 	}
-	return []*cobra.Command{cmd, serverCmd()}
+	return []*cobra.Command{cmd}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"proxylab/lab"
+	"proxylab/lab/balancers"
 	"proxylab/lab/netns/fabric"
 	"proxylab/lab/procs"
 )
@@ -52,8 +53,12 @@ func describe(ctx context.Context, name string) (*Info, error) {
 		parts[p.Part] = true
 	}
 	if s.LBaaS != nil {
-		info.LBaaS = s.LBaaS.url()
-		info.Complete = info.Complete && parts[lbaasPart] && parts[cloudPart]
+		info.LBaaS = s.LBaaS.URL()
+		alive, err := balancers.Running(name)
+		if err != nil {
+			return nil, err
+		}
+		info.Complete = info.Complete && alive
 	}
 	for _, part := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", agentPart} {
 		info.Complete = info.Complete && parts[part]

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"proxylab/lab"
+	"proxylab/lab/balancers"
 	"proxylab/lab/controlplane"
 	"proxylab/lab/lbaas/cloud"
 	"proxylab/lab/lbaas/plane"
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 		root := &cobra.Command{Use: "proxylab", SilenceUsage: true}
 		root.AddCommand(controlplane.Commands()...)
 		root.AddCommand(netns.Commands()...)
+		root.AddCommand(balancers.Commands()...)
 		root.AddCommand(plane.Commands()...)
 		root.AddCommand(cloud.Commands()...)
 		root.AddCommand(fakeProxier(), upCommand(), downCommand())

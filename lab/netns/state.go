@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"proxylab/lab"
+	"proxylab/lab/balancers"
 	"proxylab/lab/controlplane"
 	"proxylab/lab/labdir"
 )
@@ -22,7 +23,7 @@ type state struct {
 	Created    time.Time               `json:"created"`
 	Background controlplane.Background `json:"background"`
 	Proxier    *lab.ProxierSpec        `json:"proxier,omitempty"`
-	LBaaS      *balancerState          `json:"lbaas,omitempty"`
+	LBaaS      *balancers.State        `json:"lbaas,omitempty"`
 	Complete   bool                    `json:"complete"` // Up came to its end
 }
 

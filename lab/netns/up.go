@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"proxylab/lab"
+	"proxylab/lab/balancers"
 	"proxylab/lab/controlplane"
 	"proxylab/lab/labdir"
 	"proxylab/lab/netns/agent"
@@ -130,24 +130,12 @@ func (m *making) remember(context.Context) error {
 	if m.opts.Proxier != nil {
 		s.Proxier = m.opts.Proxier
 	}
-	if err := s.balanced(m.opts.LBaaS); err != nil {
+	if s.LBaaS, err = balancers.Take(s.LBaaS, m.opts.LBaaS); err != nil {
 		return err
 	}
 	s.Complete = false
 	m.state = s
 	return s.save()
-}
-
-// balanced takes on the load balancers that are asked for. A lab that has none can get some; others than it has, it cannot.
-func (s *state) balanced(asked *lab.LBaaSSpec) error {
-	switch {
-	case asked == nil:
-	case s.LBaaS == nil:
-		s.LBaaS = &balancerState{LBaaSSpec: *asked}
-	case !reflect.DeepEqual(s.LBaaS.LBaaSSpec, *asked):
-		return fmt.Errorf("it has load balancers %+v, asked for were %+v: take it down first", s.LBaaS.LBaaSSpec, *asked)
-	}
-	return nil
 }
 
 func (m *making) plan() fabric.Plan { return fabric.Plan{Lab: m.state.Name, Count: m.state.Nodes} }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // What a Service may have beside ports. Each is given to T.Service or Service.Edit.
@@ -12,8 +13,11 @@ import (
 // WithNodePort gives it node ports.
 func WithNodePort(s *service) { s.Spec.Type = corev1.ServiceTypeNodePort }
 
-// WithLoadBalancer gives it node ports and lets Service.Ingress say where its balancer is.
-func WithLoadBalancer(s *service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer }
+// WithLoadBalancer gives it node ports and lets Service.Ingress say where its balancer is. It is of a class of ours, which the
+// load balancers that a lab may have leave alone.
+func WithLoadBalancer(s *service) {
+	s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, ptr.To("proxylab.io/conformance")
+}
 
 // ExternalLocal sets externalTrafficPolicy Local.
 func ExternalLocal(s *service) {

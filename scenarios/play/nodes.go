@@ -152,7 +152,7 @@ func needs(ctx context.Context, sc *scenarios.Scenario, l lab.Lab) error {
 			return err
 		}
 		if b == nil {
-			return fmt.Errorf("lab %s has no load balancers, which the scenario needs: make a netns lab with proxylab up --lbaas", l.Name())
+			return fmt.Errorf("lab %s has no load balancers, which the scenario needs: make one with proxylab up --lbaas", l.Name())
 		}
 		if have, want := b.Spec.Instances(), len(sc.Spec.LBaaS.Instances()); have < want {
 			return fmt.Errorf("lab %s has %d balancer instance, the scenario needs %d: make one with proxylab up --lb-standby", l.Name(), have, want)

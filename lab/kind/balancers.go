@@ -1,0 +1,141 @@
+package kind
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"proxylab/lab"
+	"proxylab/lab/balancers"
+	"proxylab/lab/lbaas/openstack"
+)
+
+var _ lab.Balanced = (*Lab)(nil)
+
+// LBaaS says how to reach the load balancers; nil: the lab has none.
+func (l *Lab) LBaaS(context.Context) (*lab.LBaaS, error) {
+	s, err := loadState(l.Name())
+	if err != nil {
+		return nil, err
+	}
+	return balancers.Describe(l.Name(), s.LBaaS), nil
+}
+
+// takeBalancers takes on the load balancers that are asked for. A cluster that was there gets none: what makes load balancers there,
+// if anything does, would be at odds with ours, and Services would keep what ours had written into them.
+func (m *making) takeBalancers(s *state) (err error) {
+	asked := m.opts.LBaaS
+	if s.Adopted && asked != nil {
+		m.log.Warn("a cluster that was there before gets no load balancers")
+		asked = nil
+	}
+	s.LBaaS, err = balancers.Take(s.LBaaS, asked)
+	return err
+}
+
+// loadBalancers starts them, each instance in the network of a container beside the nodes.
+func (m *making) loadBalancers(ctx context.Context) error {
+	if m.state.LBaaS == nil {
+		return nil
+	}
+	site := balancers.Site{Lab: m.Name(), Executable: m.opts.Executable, Spec: m.state.LBaaS.LBaaSSpec, Kubeconfig: m.Kubeconfig()}
+	for _, name := range balancers.InstanceNames(m.state.LBaaS.Instances()) {
+		c, err := m.place(ctx, name)
+		if err != nil {
+			return err
+		}
+		if m.state.VIPs == nil {
+			if err := m.chooseVIPs(ctx, c); err != nil {
+				return err
+			}
+		}
+		site.Instances = append(site.Instances, balancers.Instance{Name: name, NetNS: c.ns("net")})
+	}
+	site.Network = *m.state.VIPs
+	if err := m.includeControlPlanes(ctx); err != nil {
+		return err
+	}
+	return balancers.Start(ctx, site, m.state.LBaaS, func() error { return m.state.save() })
+}
+
+// chooseVIPs takes a part of the network that nobody else takes: of its blocks, from the last one down, that with the number of
+// the first instance's address. Docker gives addresses from the first one up, each to one container, and other labs are in the same
+// network.
+func (m *making) chooseVIPs(ctx context.Context, first container) error {
+	subnets, err := m.docker.subnets(ctx)
+	if err != nil {
+		return err
+	}
+	n := openstack.Network{Name: network}
+	for _, subnet := range subnets {
+		name, own := "vip", first.address(subnet.Addr().Is6())
+		if subnet.Addr().Is6() {
+			name = "vip6"
+		}
+		if !subnet.Contains(own) {
+			continue
+		}
+		low, high, err := vipBlock(subnet, own)
+		if err != nil {
+			return err
+		}
+		n.Subnets = append(n.Subnets, openstack.Subnet{Name: name, CIDR: subnet, First: low, Last: high})
+	}
+	if len(n.Subnets) == 0 {
+		return errors.New("Docker's network has no addresses to give to load balancers")
+	}
+	m.state.VIPs = &n
+	return m.state.save()
+}
+
+// vipBlockSize is how many addresses a block has. Its first and last one are not used.
+const vipBlockSize = 256
+
+// vipBlock is the block that belongs to an address of a network.
+func vipBlock(subnet netip.Prefix, own netip.Addr) (low, high netip.Addr, err error) {
+	number := func(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
+	begin := number(subnet.Masked().Addr())
+	end := new(big.Int).Add(begin, new(big.Int).Lsh(big.NewInt(1), uint(subnet.Addr().BitLen()-subnet.Bits())))
+	block := new(big.Int).Sub(number(own), begin)
+	from := new(big.Int).Sub(end, new(big.Int).Mul(new(big.Int).Add(block, big.NewInt(1)), big.NewInt(vipBlockSize)))
+	if from.Cmp(number(own)) <= 0 {
+		return low, high, fmt.Errorf("Docker's network %s is too small to have VIPs of load balancers: remove it (docker network rm %s) and choose larger pools for Docker (default-address-pools)", subnet, network)
+	}
+	address := func(offset int64) netip.Addr {
+		bytes := make([]byte, subnet.Addr().BitLen()/8)
+		new(big.Int).Add(from, big.NewInt(offset)).FillBytes(bytes)
+		a, _ := netip.AddrFromSlice(bytes) // of 4 or 16 bytes
+		return a
+	}
+	return address(1), address(vipBlockSize - 2), nil
+}
+
+// includeControlPlanes has load balancers lead to nodes with a control plane, too, as these run pods in a lab. kubeadm keeps them
+// away from there, unless there is no other node.
+func (m *making) includeControlPlanes(ctx context.Context) error {
+	c, err := m.api()
+	if err != nil {
+		return err
+	}
+	nodes, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: corev1.LabelNodeExcludeBalancers})
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{corev1.LabelNodeExcludeBalancers: nil}}})
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes.Items {
+		if _, err := c.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("label of node %s: %w", n.Name, err)
+		}
+	}
+	return nil
+}
