@@ -3,6 +3,7 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/netip"
 	"time"
@@ -35,6 +36,13 @@ type Lab interface {
 	// Proxier says what runs on a node now; nil: nothing.
 	Proxier(ctx context.Context, node string) (*ProxierState, error)
 }
+
+// NodeLabel is a label of each node with the name that scenarios have for it: node1 is the first. What it is called in the
+// cluster is up to the kind of lab.
+const NodeLabel = "proxylab.io/node"
+
+// NodeName is what scenarios call the i-th node of Lab.Nodes, from 0.
+func NodeName(i int) string { return fmt.Sprintf("node%d", i+1) }
 
 // Node is a node of a lab.
 type Node struct {

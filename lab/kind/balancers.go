@@ -2,7 +2,6 @@ package kind
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
@@ -10,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"proxylab/lab"
 	"proxylab/lab/balancers"
@@ -128,13 +126,9 @@ func (m *making) includeControlPlanes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{corev1.LabelNodeExcludeBalancers: nil}}})
-	if err != nil {
-		return err
-	}
 	for _, n := range nodes.Items {
-		if _, err := c.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			return fmt.Errorf("label of node %s: %w", n.Name, err)
+		if err := c.label(ctx, n.Name, corev1.LabelNodeExcludeBalancers, nil); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -125,7 +125,7 @@ func (l *Lab) restore(ctx context.Context, s state) error {
 	}
 	var errs []error
 	for _, n := range nodes {
-		errs = append(errs, l.leave(ctx, n))
+		errs = append(errs, l.leave(ctx, n), c.label(ctx, n.Name, lab.NodeLabel, nil))
 	}
 	errs = append(errs, c.removeObjects(ctx))
 	if s.Parked != nil && s.Parked.Mode != "" {

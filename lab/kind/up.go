@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/kind/pkg/cluster"
 
 	"proxylab/lab"
@@ -169,7 +170,7 @@ func (m *making) awaitNodes(ctx context.Context) error {
 	for {
 		nodes, err := c.CoreV1().Nodes().List(wait, metav1.ListOptions{})
 		if err == nil && readyNodes(nodes.Items) >= len(want) {
-			return m.untaint(ctx, nodes.Items)
+			return errors.Join(m.untaint(ctx, nodes.Items), m.nameNodes(ctx, want))
 		}
 		if err := procs.Sleep(wait, 100*time.Millisecond); err != nil {
 			return err
@@ -186,6 +187,20 @@ func readyNodes(nodes []corev1.Node) (ready int) {
 		}
 	}
 	return ready
+}
+
+// nameNodes has manifests find nodes by the names that scenarios have for them.
+func (m *making) nameNodes(ctx context.Context, nodes []container) error {
+	c, err := m.api()
+	if err != nil {
+		return err
+	}
+	for i, n := range nodes {
+		if err := c.label(ctx, n.Name, lab.NodeLabel, ptr.To(lab.NodeName(i))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // controlPlaneTaint keeps pods off nodes with a control plane. In a lab every node runs pods.

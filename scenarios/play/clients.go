@@ -24,7 +24,7 @@ var echoPorts = map[string]int{"http": 8080, "connect": 8081, "hold": 8081, "udp
 // nodeNamed finds a node of the lab by its name there, or by the name that scenarios call it: node1 is the first.
 func (s *subject) nodeNamed(name string) (lab.Node, error) {
 	for i, n := range s.nodes {
-		if n.Name == name || fmt.Sprintf("node%d", i+1) == name {
+		if n.Name == name || lab.NodeName(i) == name {
 			return n, nil
 		}
 	}

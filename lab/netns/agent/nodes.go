@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"proxylab/lab"
 	"proxylab/lab/netns/fabric"
 )
 
@@ -35,6 +36,7 @@ func register(ctx context.Context, c kubernetes.Interface, n fabric.Node, versio
 	want := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{
 			corev1.LabelHostname:       n.Name,
+			lab.NodeLabel:              n.Name,
 			corev1.LabelTopologyZone:   Zone(n),
 			corev1.LabelTopologyRegion: "lab",
 			corev1.LabelOSStable:       "linux",
