@@ -7,6 +7,7 @@ package scenarios
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"slices"
 )
 
 // APIVersion and Kind head every scenario file.
@@ -68,6 +69,13 @@ func (s *Scenario) HasLoad(name string) bool {
 		}
 	}
 	return false
+}
+
+// Elastic says whether a step makes nodes come or go.
+func (s *Scenario) Elastic() bool {
+	return slices.ContainsFunc(s.Spec.Steps, func(step Step) bool {
+		return step.Node != nil && (step.Node.Add != "" || step.Node.Kill != "" || step.Node.Delete != "")
+	})
 }
 
 // StepTexts is one readable line per step, for the log.

@@ -91,6 +91,9 @@ func (o *runOptions) run(cmd *cobra.Command, names []string) error {
 		if err := o.lab.settle(cmd, o.name); err != nil {
 			return err
 		}
+		if err := o.fits(loaded); err != nil {
+			return err
+		}
 		if err := o.lab.preflight(cmd.Context(), max(o.nodes, 1)); err != nil {
 			return err
 		}
@@ -184,6 +187,20 @@ func loadScenarios(names []string) ([]*scenarios.Scenario, error) {
 		return nil, usageError{err}
 	}
 	return loaded, nil
+}
+
+// fits says which scenarios a lab of the kind cannot play.
+func (o *runOptions) fits(loaded []*scenarios.Scenario) error {
+	var errs []error
+	for _, s := range loaded {
+		if s.Elastic() && !labs.Elastic(o.lab.kind) {
+			errs = append(errs, usagef("scenario %s: nodes come and go, which a %s lab cannot have: play it with --lab %s", s.Metadata.Name, o.lab.kind, labs.Default))
+		}
+		if most := labs.MaxNodes(o.lab.kind); o.name == "" && o.nodes == 0 && s.Spec.Nodes > most {
+			errs = append(errs, usagef("scenario %s: %d nodes, a %s lab has at most %d: say how many with --nodes, or play it with --lab %s", s.Metadata.Name, s.Spec.Nodes, o.lab.kind, most, labs.Default))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // recording is a run's log while it is written, shown as it goes.

@@ -62,6 +62,9 @@ func MaxNodes(k string) int {
 	return fabric.MaxNodes
 }
 
+// Elastic says whether nodes of such a lab can come and go (lab.Elastic).
+func Elastic(k string) bool { return k == netns.Kind }
+
 // HostTools says whether the nodes of such a lab use this machine's programs, so that what this machine lacks is lacking
 // there. Otherwise they have their own.
 func HostTools(k string) bool { return k == netns.Kind }

@@ -158,12 +158,9 @@ func needs(ctx context.Context, sc *scenarios.Scenario, l lab.Lab) error {
 			return fmt.Errorf("lab %s has %d balancer instance, the scenario needs %d: make one with proxylab up --lb-standby", l.Name(), have, want)
 		}
 	}
-	for _, step := range sc.Spec.Steps {
-		if step.Node != nil && (step.Node.Add != "" || step.Node.Kill != "" || step.Node.Delete != "") {
-			if _, err := elastic(l); err != nil {
-				return err
-			}
-		}
+	if sc.Elastic() {
+		_, err := elastic(l)
+		return err
 	}
 	return nil
 }
