@@ -87,7 +87,7 @@ func (m *making) chooseVIPs(ctx context.Context, first container) error {
 		n.Subnets = append(n.Subnets, openstack.Subnet{Name: name, CIDR: subnet, First: low, Last: high})
 	}
 	if len(n.Subnets) == 0 {
-		return errors.New("Docker's network has no addresses to give to load balancers")
+		return errors.New("the network of Docker has no addresses to give to load balancers")
 	}
 	m.state.VIPs = &n
 	return m.state.save()
@@ -104,7 +104,7 @@ func vipBlock(subnet netip.Prefix, own netip.Addr) (low, high netip.Addr, err er
 	block := new(big.Int).Sub(number(own), begin)
 	from := new(big.Int).Sub(end, new(big.Int).Mul(new(big.Int).Add(block, big.NewInt(1)), big.NewInt(vipBlockSize)))
 	if from.Cmp(number(own)) <= 0 {
-		return low, high, fmt.Errorf("Docker's network %s is too small to have VIPs of load balancers: remove it (docker network rm %s) and choose larger pools for Docker (default-address-pools)", subnet, network)
+		return low, high, fmt.Errorf("the network %s of Docker is too small to have VIPs of load balancers: remove it (docker network rm %s) and choose larger pools for Docker (default-address-pools)", subnet, network)
 	}
 	address := func(offset int64) netip.Addr {
 		bytes := make([]byte, subnet.Addr().BitLen()/8)
