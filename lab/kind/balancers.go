@@ -93,26 +93,25 @@ func (m *making) chooseVIPs(ctx context.Context, first container) error {
 	return m.state.save()
 }
 
-// vipBlockSize is how many addresses a block has. Its first and last one are not used.
-const vipBlockSize = 256
-
-// vipBlock is the block that belongs to an address of a network.
+// vipBlock is the block that belongs to an address of a network: of 256 addresses, or fewer in a network of less than 65,536. Its
+// first and last one are not used.
 func vipBlock(subnet netip.Prefix, own netip.Addr) (low, high netip.Addr, err error) {
 	number := func(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
+	bits := subnet.Addr().BitLen() - subnet.Bits()
+	size := int64(1) << min(bits/2, 8)
 	begin := number(subnet.Masked().Addr())
-	end := new(big.Int).Add(begin, new(big.Int).Lsh(big.NewInt(1), uint(subnet.Addr().BitLen()-subnet.Bits())))
 	block := new(big.Int).Sub(number(own), begin)
-	from := new(big.Int).Sub(end, new(big.Int).Mul(new(big.Int).Add(block, big.NewInt(1)), big.NewInt(vipBlockSize)))
-	if from.Cmp(number(own)) <= 0 {
-		return low, high, fmt.Errorf("the network %s of Docker is too small to have VIPs of load balancers: remove it (docker network rm %s) and choose larger pools for Docker (default-address-pools)", subnet, network)
+	from := new(big.Int).Lsh(big.NewInt(1), uint(bits)) // one beyond the network, as blocks are counted from its end
+	from.Add(from, begin).Sub(from, block.Add(block, big.NewInt(1)).Mul(block, big.NewInt(size)))
+	if size < 4 || from.Cmp(number(own)) <= 0 {
+		return low, high, fmt.Errorf("network %s of Docker has no room for VIPs of load balancers beside %s: go without (--lbaas=false), or remove it (docker network rm %s) where Docker has larger pools (default-address-pools)", subnet, own, network)
 	}
 	address := func(offset int64) netip.Addr {
 		bytes := make([]byte, subnet.Addr().BitLen()/8)
-		new(big.Int).Add(from, big.NewInt(offset)).FillBytes(bytes)
-		a, _ := netip.AddrFromSlice(bytes) // of 4 or 16 bytes
+		a, _ := netip.AddrFromSlice(new(big.Int).Add(from, big.NewInt(offset)).FillBytes(bytes)) // of 4 or 16 bytes
 		return a
 	}
-	return address(1), address(vipBlockSize - 2), nil
+	return address(1), address(size - 2), nil
 }
 
 // includeControlPlanes has load balancers lead to nodes with a control plane, too, as these run pods in a lab. kubeadm keeps them
