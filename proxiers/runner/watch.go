@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -64,14 +63,28 @@ func startWatch(ctx context.Context, client kubernetes.Interface, node string, t
 // factory makes informers that keep of each object what matters.
 func (w *watch) factory(client kubernetes.Interface, tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
 	f := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(tweak),
-		informers.WithTransform(func(obj any) (any, error) {
-			if m, err := meta.Accessor(obj); err == nil {
-				m.SetManagedFields(nil)
-			}
-			return obj, nil
-		}))
+		informers.WithTransform(func(obj any) (any, error) { return lean(obj), nil }))
 	w.factories = append(w.factories, f)
 	return f
+}
+
+// lean is an object without what is of no use here. Whoever sent it may go on reading it, as a client for tests does.
+func lean(obj any) any {
+	switch o := obj.(type) {
+	case *corev1.Service:
+		l := *o
+		l.ManagedFields = nil
+		return &l
+	case *discoveryv1.EndpointSlice:
+		l := *o
+		l.ManagedFields = nil
+		return &l
+	case *corev1.Node:
+		l := *o
+		l.ManagedFields = nil
+		return &l
+	}
+	return obj
 }
 
 // handle passes the events of an informer on.

@@ -150,7 +150,9 @@ func (a *agent) keepPods(ctx context.Context) error {
 		}),
 		informers.WithTransform(func(o any) (any, error) {
 			if pod, ok := o.(*corev1.Pod); ok {
-				pod.ManagedFields = nil
+				lean := *pod // whoever sent it may go on reading it, as a client for tests does
+				lean.ManagedFields = nil
+				return &lean, nil
 			}
 			return o, nil
 		}))
