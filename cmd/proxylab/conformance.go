@@ -32,7 +32,7 @@ type conformanceOptions struct {
 	name, output, pattern  string
 	proxiers               []string
 	nodes, kills, parallel int
-	quick, list            bool
+	quick, list, disturb   bool
 	terms                  proxierFlags
 	kernel                 kernelFlags
 }
@@ -61,6 +61,7 @@ this machine lacks something.`,
 	f.BoolVar(&o.list, "list", false, "print the behaviours and end")
 	o.lab.register(cmd)
 	f.StringVar(&o.name, "name", "", "use this lab, which is up and stays up (default: a lab of its own)")
+	f.BoolVar(&o.disturb, "disturb", false, "also on a cluster that was there before the lab: what is set on its nodes stays if this program is killed")
 	f.IntVar(&o.nodes, "nodes", 2, "nodes of the lab; behaviours use the first two")
 	f.IntVar(&o.kills, "kills", 50, "how often the proxier is killed where a behaviour does that")
 	f.IntVar(&o.parallel, "parallel", 4, "behaviours tried at the same time, of those that leave the proxier alone")
@@ -99,6 +100,9 @@ func (o *conformanceOptions) run(cmd *cobra.Command) error {
 	}
 	if err := o.lab.settle(cmd, o.name); err != nil {
 		return err
+	}
+	if o.name != "" && labs.Adopted(o.name) && !o.disturb {
+		return usagef("the cluster of lab %s was there before it: behaviours flush rules, break programs and set addresses, routes and kernel settings on nodes, and undo it only if nobody kills this program; leave --name out for a cluster of its own, or say --disturb", o.name)
 	}
 	if err := o.lab.preflight(cmd.Context(), o.nodes); err != nil {
 		return err

@@ -266,6 +266,7 @@ func TestKindAdopted(t *testing.T) {
 		// What a lab might leave in a cluster or on a node.
 		facts := func() string {
 			text := kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.taints}{.items[*].metadata.labels}")
+			text += kubectl("get", "namespaces", "-o", "name")
 			text += kubectl("-n", "kube-system", "get", "daemonsets,configmaps,deployments,serviceaccounts", "-o", "name")
 			text += kubectl("-n", "kube-system", "get", "daemonset/kube-proxy", "-o", "jsonpath={.spec.template.spec.nodeSelector}{.status.numberReady}")
 			text += kubectl("get", "mutatingadmissionpolicies,mutatingadmissionpolicybindings,clusterrolebindings", "-o", "name")
@@ -285,6 +286,11 @@ func TestKindAdopted(t *testing.T) {
 		answers("iptables on a cluster that was there")
 		run(t, binary, "swap", "--name", name, "kube-proxy/nftables")
 		answers("kube-proxy/nftables there")
+		out, err := exec.Command(binary, "conformance", "--name", name).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "--disturb") {
+			t.Errorf("conformance on somebody's cluster: %v: %s", err, out)
+		}
+		leaveHalfARun(t, name, node)
 		run(t, binary, "down", name)
 		answers("the cluster's own kube-proxy, after the lab")
 		eventually(t, "the cluster is as before", time.Minute, func() (bool, string) {
@@ -321,6 +327,37 @@ func TestKindAdopted(t *testing.T) {
 		kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=120s")
 		answers("kube-proxy again")
 	})
+}
+
+// leaveHalfARun kills a run in the middle, after one that finds a Deployment of the user's in its way.
+func leaveHalfARun(t *testing.T, name string, node kindNode) {
+	t.Helper()
+	out, err := exec.Command(binary, "run", "testdata/short.yaml", "--name", name, "--proxiers", "iptables", "--out", t.TempDir()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "Deployment web already that this program did not make") {
+		t.Errorf("a run over what is the user's: %v: %s", err, out)
+	}
+	text, err := os.ReadFile("testdata/short.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenario := filepath.Join(t.TempDir(), "other.yaml")
+	other := strings.NewReplacer("name: web", "name: other", "app: web", "app: other", "service: web", "service: other").Replace(string(text))
+	if err := os.WriteFile(scenario, []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "run", scenario, "--name", name, "--proxiers", "iptables", "--out", t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the run's pods are there", time.Minute, func() (bool, string) {
+		out := node.kubectl(t, "get", "pods", "-l", "app=other", "--field-selector=status.phase=Running", "-o", "name")
+		return out != "", out
+	})
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
 }
 
 // pipe runs a command with a file as its input.

@@ -8,12 +8,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
 // api is the cluster's, with all rights.
-type api struct{ kubernetes.Interface }
+type api struct {
+	kubernetes.Interface
+	dynamic dynamic.Interface
+}
 
 func (l *Lab) api() (*api, error) {
 	l.mu.Lock()
@@ -31,7 +35,11 @@ func (l *Lab) api() (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.client = &api{client}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	l.client = &api{client, objects}
 	return l.client, nil
 }
 

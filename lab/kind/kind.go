@@ -107,6 +107,12 @@ func Open(name string) (*Lab, error) {
 	return New(Options{Name: name, Image: s.Image, Proxier: s.Proxier})
 }
 
+// Adopted says whether the cluster of a lab was there before it.
+func Adopted(name string) bool {
+	s, err := loadState(name)
+	return err == nil && s.Adopted
+}
+
 // Name returns the lab's name.
 func (l *Lab) Name() string { return l.opts.Name }
 

@@ -127,7 +127,7 @@ func (l *Lab) restore(ctx context.Context, s state) error {
 	for _, n := range nodes {
 		errs = append(errs, l.leave(ctx, n), c.label(ctx, n.Name, lab.NodeLabel, nil))
 	}
-	errs = append(errs, c.removeObjects(ctx))
+	errs = append(errs, c.removeObjects(ctx), c.removeMade(ctx))
 	if s.Parked != nil && s.Parked.Mode != "" {
 		_, err := c.selectParked(ctx, "")
 		errs = append(errs, err)

@@ -135,6 +135,9 @@ func Exists(name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// Adopted says whether the cluster of a lab was there before it, and stays.
+func Adopted(name string) bool { return kind.Adopted(name) }
+
 // Preflight says what this machine lacks for labs of a kind, with that many nodes.
 func Preflight(ctx context.Context, k string, nodes int) []lab.Missing {
 	if k == kind.Kind {

@@ -19,6 +19,8 @@ import (
 type Cluster interface {
 	Kind() string // "netns", "kind"
 	Client() kubernetes.Interface
+	// Labels are of the namespaces that are made. One without them is somebody else's.
+	Labels() map[string]string
 	// Nodes lists at least two nodes.
 	Nodes() []Node
 	// Exec starts a program at a place; it is killed when ctx ends. "proxylab" is this program itself.

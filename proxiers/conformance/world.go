@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"proxylab/proxiers/conformance/dialer"
@@ -131,10 +133,15 @@ func (w *world) label(ctx context.Context) error {
 		zone := node.Labels[corev1.LabelTopologyZone]
 		if zone == "" {
 			zone = fmt.Sprintf("zone%d", i+1)
-			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, corev1.LabelTopologyZone, zone)
-			if _, err := nodes.Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			set := func(ctx context.Context, value string) error {
+				patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, corev1.LabelTopologyZone, value)
+				_, err := nodes.Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+				return err
+			}
+			if err := set(ctx, strconv.Quote(zone)); err != nil {
 				return fmt.Errorf("label node %s: %w", n.Name, err)
 			}
+			w.settings.add(func(ctx context.Context) error { return set(ctx, "null") })
 		}
 		w.zones = append(w.zones, zone)
 	}
@@ -142,9 +149,15 @@ func (w *world) label(ctx context.Context) error {
 }
 
 func ensureNamespace(ctx context.Context, c Cluster, name string) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	_, err := c.Client().CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	namespaces := c.Client().CoreV1().Namespaces()
+	_, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: c.Labels()}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		var is *corev1.Namespace
+		if is, err = namespaces.Get(ctx, name, metav1.GetOptions{}); err == nil && !labels.SelectorFromSet(c.Labels()).Matches(labels.Set(is.Labels)) {
+			err = errors.New("somebody else has made it, and it would be deleted in the end")
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("namespace %s: %w", name, err)
 	}
 	return nil

@@ -83,6 +83,9 @@ func (c *Cluster) Kind() string { return c.lab.Kind() }
 // Client has all rights.
 func (c *Cluster) Client() kubernetes.Interface { return c.client }
 
+// Labels are of what is made in the lab.
+func (c *Cluster) Labels() map[string]string { return map[string]string{lab.MadeLabel: "proxylab"} }
+
 // Nodes are the lab's.
 func (c *Cluster) Nodes() []conformance.Node { return c.nodes }
 

@@ -108,7 +108,7 @@ func newStage(ctx context.Context, a *api, namespaces []string, onEndpoints func
 }
 
 func (s *stage) watch(ctx context.Context, namespace string) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{lab.MadeLabel: manager}}}
 	if _, err := s.typed.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create: %w", err)
 	}
@@ -230,11 +230,17 @@ func (s *stage) await(ctx context.Context, what string, limit time.Duration, con
 	}
 }
 
-// apply makes the objects as they are written, and returns once the watches have shown them.
+// manager is who applies objects, for the API and for whoever finds them.
+const manager = "proxylab"
+
+// apply makes the objects as they are written, with a label by which they are known, and returns once the watches have shown them.
 func (s *stage) apply(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		resource, err := s.resource(object)
 		if err != nil {
+			return err
+		}
+		if object, err = ownOf(ctx, resource, object); err != nil {
 			return err
 		}
 		s.mu.Lock()
@@ -243,7 +249,7 @@ func (s *stage) apply(ctx context.Context, objects []*unstructured.Unstructured)
 		if s.published != nil {
 			s.published.created(object)
 		}
-		made, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "proxylab", Force: true})
+		made, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: manager, Force: true})
 		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
@@ -254,6 +260,27 @@ func (s *stage) apply(ctx context.Context, objects []*unstructured.Unstructured)
 		}
 	}
 	return nil
+}
+
+// ownOf is the object with our label. That there is one of its name already which somebody else has made is an error: it would be
+// changed, and deleted in the end.
+func ownOf(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	is, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+	case is.GetLabels()[lab.MadeLabel] == "":
+		return nil, fmt.Errorf("there is a %s %s already that this program did not make: remove it, or play on another lab", object.GetKind(), object.GetName())
+	}
+	own := object.DeepCopy()
+	labels := own.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[lab.MadeLabel] = manager
+	own.SetLabels(labels)
+	return own, nil
 }
 
 // shown: the watch of the object's kind, if there is one, has shown this very object and not one of that name before it.
@@ -323,7 +350,7 @@ func (s *stage) patch(ctx context.Context, ref scenarios.Ref, patch map[string]a
 	if err != nil {
 		return err
 	}
-	_, err = resource.Patch(ctx, ref.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: "proxylab"})
+	_, err = resource.Patch(ctx, ref.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: manager})
 	if err != nil {
 		return fmt.Errorf("patch %s %s: %w", ref.Kind, ref.Name, err)
 	}
