@@ -175,15 +175,20 @@ func modifyResponse(resp *http.Response) error {
 }
 
 // memberTransport sends a request to a member that it chooses, and to another one where there is no connection to be had.
-type memberTransport struct{ base *http.Transport }
+type memberTransport struct {
+	shared *http.Transport // connections serve one client after the other
+	own    *http.Transport // each is one client's, as its PROXY header says: also one that came too late for it serves nobody else
+}
 
 func newMemberTransport() *memberTransport {
-	return &memberTransport{&http.Transport{
-		DialContext:         dialMember,
-		DisableCompression:  true,
-		MaxIdleConnsPerHost: 100,
-		IdleConnTimeout:     defaultMemberData,
-	}}
+	t := &memberTransport{
+		shared: &http.Transport{
+			DialContext: dialMember, DisableCompression: true, MaxIdleConnsPerHost: 100, IdleConnTimeout: defaultMemberData,
+		},
+	}
+	t.own = t.shared.Clone()
+	t.own.DisableKeepAlives = true
+	return t
 }
 
 // errSilent ends a request whose member says nothing for too long.
@@ -240,11 +245,14 @@ func (t *memberTransport) ask(req *http.Request, e *exchange, c choice) (*http.R
 	timer := time.AfterFunc(e.f.memberData, func() { cancel(errSilent) })
 	out := req.Clone(ctx)
 	out.URL.Host = c.address
-	out.Close = proxyVersion(e.pool.protocol()) != 0 // such a connection belongs to its client
+	base := t.shared
+	if proxyVersion(e.pool.protocol()) != 0 {
+		base = t.own
+	}
 	if req.Body != nil && req.Body != http.NoBody {
 		out.Body = uploading{req.Body, timer, e.f.memberData}
 	}
-	resp, err := t.base.RoundTrip(out)
+	resp, err := base.RoundTrip(out)
 	if err != nil {
 		timer.Stop()
 		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
