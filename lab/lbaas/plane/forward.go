@@ -70,10 +70,12 @@ func (h *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = clientBody{r.Body, http.NewResponseController(w), f.clientData}
 	}
 	e.cookie = e.persistenceCookie(r)
+	defer func() { // the proxy panics where the client goes in the middle of an answer
+		if e.choice != nil {
+			e.choice.release()
+		}
+	}()
 	h.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
-	if e.choice != nil {
-		e.choice.release()
-	}
 }
 
 func (h *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
