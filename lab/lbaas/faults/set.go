@@ -180,10 +180,9 @@ func (s *Set) Provision(operation, balancer string) Outcome {
 		out.Error = out.Error || a.Error
 		if a.Pending != nil {
 			out.Hold = max(out.Hold, a.Pending.Duration)
-			out.Forever = out.Forever || a.Pending.Forever
 			s.mu.Lock()
-			if a.Pending.Forever {
-				a.held[balancer] = true
+			if a.Pending.Forever && a.ctx.Err() == nil { // it has not been taken off meanwhile: then nobody would let go
+				a.held[balancer], out.Forever = true, true
 			}
 			s.mu.Unlock()
 		}
