@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"proxylab/lab/lbaas/faults"
@@ -28,6 +29,15 @@ func (s LBaaSSpec) Instances() int {
 		return 2
 	}
 	return 1
+}
+
+// BalancerNames are those of the first so many instances.
+func BalancerNames(count int) []string {
+	names := make([]string, count)
+	for i := range names {
+		names[i] = fmt.Sprintf("lb%d", i+1)
+	}
+	return names
 }
 
 // LBaaS is the load balancers of a lab.

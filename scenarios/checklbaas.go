@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"proxylab/lab"
 	"proxylab/lab/lbaas"
 	"proxylab/lab/lbaas/faults"
 	"proxylab/scenarios/strict"
@@ -19,10 +20,7 @@ import (
 
 // Instances are the names of the balancer instances of a lab.
 func (l LBaaS) Instances() []string {
-	if l.Topology == ActiveStandby {
-		return []string{"lb1", "lb2"}
-	}
-	return []string{"lb1"}
+	return lab.BalancerNames(lab.LBaaSSpec{Standby: l.Topology == ActiveStandby}.Instances())
 }
 
 func (r *reader) checkLBaaS(path string, l *LBaaS) {
@@ -188,7 +186,7 @@ func (r *reader) checkNodeStep(path string, s *NodeStep) {
 	at := path + "." + what
 	switch what {
 	case "add":
-		if next := fmt.Sprintf("node%d", r.world.nodes+1); node != next {
+		if next := lab.NodeName(r.world.nodes); node != next {
 			r.problem(at, "the next node is %s, not %q", next, node)
 			return
 		}

@@ -6,8 +6,9 @@
 package scenarios
 
 import (
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // APIVersion and Kind head every scenario file.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"proxylab/lab"
 	"proxylab/lab/lbaas"
 	"proxylab/lab/lbaas/plane"
 )
@@ -93,11 +94,8 @@ func (o *lbaasOptions) check() error {
 		}
 		o.server.Quota[kind] = limit
 	}
-	for i := range o.instances {
-		if o.server.Instances == nil {
-			o.server.Instances = &lbaas.Instances{Start: startInstance}
-		}
-		o.server.Instances.Names = append(o.server.Instances.Names, fmt.Sprintf("lb%d", i+1))
+	if o.instances > 0 {
+		o.server.Instances = &lbaas.Instances{Start: startInstance, Names: lab.BalancerNames(o.instances)}
 	}
 	flags := o.server.Faults // as a plan, the flags are checked as a file would be
 	flags.Version, flags.Quota = o.server.Version, o.server.Quota

@@ -4,15 +4,32 @@ import (
 	"strings"
 
 	"proxylab/lab"
+	"proxylab/lab/labdir"
 	"proxylab/lab/procs"
 )
 
-// Describe says how to reach the load balancers of a lab; nil: it has none.
-func Describe(name string, s *State) *lab.LBaaS {
+// Describe says how to reach the load balancers of a lab, of whatever kind; nil: it has none.
+func Describe(name string) (*lab.LBaaS, error) {
+	var s struct {
+		LBaaS *State `json:"lbaas"`
+	}
+	if err := labdir.Load(name, &s); err != nil || s.LBaaS == nil {
+		return nil, err
+	}
+	return &lab.LBaaS{
+		Spec: s.LBaaS.LBaaSSpec, URL: s.LBaaS.URL(), OpenRC: openRC(name), Processes: func() (map[string]int, error) { return processes(name) },
+	}, nil
+}
+
+// Tell adds to what is said of a lab; s may be nil.
+func (s *State) Tell(info *lab.Info) error {
 	if s == nil {
 		return nil
 	}
-	return &lab.LBaaS{Spec: s.LBaaSSpec, URL: s.URL(), OpenRC: openRC(name), Processes: func() (map[string]int, error) { return processes(name) }}
+	found, err := processes(info.Name)
+	info.LBaaS = s.URL()
+	info.Complete = info.Complete && found[serverPart] > 0 && found[cloudPart] > 0
+	return err
 }
 
 func processes(name string) (map[string]int, error) {
@@ -27,10 +44,4 @@ func processes(name string) (map[string]int, error) {
 		}
 	}
 	return found, nil
-}
-
-// Running says whether what answers for load balancers, and asks for them, runs.
-func Running(name string) (bool, error) {
-	found, err := processes(name)
-	return found[serverPart] > 0 && found[cloudPart] > 0, err
 }

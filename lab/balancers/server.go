@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"proxylab/lab/labdir"
 	"proxylab/lab/lbaas"
 	"proxylab/lab/lbaas/openstack"
 	"proxylab/lab/lbaas/plane"
@@ -67,13 +68,17 @@ func (s Site) serve(ctx context.Context) error {
 		return fmt.Errorf("socket of the API: %w", err)
 	}
 	_ = socket.Close()
+	var names []string
+	for _, i := range s.Instances {
+		names = append(names, i.Name)
+	}
 	return lbaas.Serve(ctx, listener, lbaas.Options{
 		State:  filepath.Join(dir(s.Lab), "state.json"),
 		Faults: s.Spec.Plan, ProvisionDelay: s.Spec.ProvisionDelay, ProvisionJitter: s.Spec.ProvisionJitter,
 		DefaultProject: project,
 		Users:          []openstack.User{{Name: user, Password: password, Grants: []openstack.Grant{{Project: project, Roles: []string{"admin", "member", "reader"}}}}},
 		Networks:       []openstack.Network{s.Network},
-		Instances:      &lbaas.Instances{Names: InstanceNames(len(s.Instances)), Start: s.startInstance, Fence: s.fence},
+		Instances:      &lbaas.Instances{Names: names, Start: s.startInstance, Fence: s.fence},
 		Log:            slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
@@ -97,7 +102,7 @@ func (s Site) startInstance(_ context.Context, name string) (plane.Process, erro
 	if err != nil {
 		return nil, err
 	}
-	log, err := openLog(s.Lab, name)
+	log, err := labdir.OpenLog(labdir.Log(s.Lab, name))
 	if err != nil {
 		return nil, err
 	}

@@ -38,15 +38,6 @@ type Instance struct {
 	NetNS string `json:"netns"` // file of its network namespace, where eth0 has the VIPs
 }
 
-// InstanceNames are those of the first so many.
-func InstanceNames(count int) []string {
-	names := make([]string, count)
-	for i := range names {
-		names[i] = fmt.Sprintf("lb%d", i+1)
-	}
-	return names
-}
-
 // State is what a lab keeps of its load balancers.
 type State struct {
 	lab.LBaaSSpec
@@ -70,8 +61,7 @@ func Take(has *State, asked *lab.LBaaSSpec) (*State, error) {
 	return has, nil
 }
 
-func dir(name string) string           { return filepath.Join(labdir.Dir(name), "lbaas") }
-func siteFile(name string) string      { return filepath.Join(dir(name), "site.json") }
-func cloudReady(name string) string    { return filepath.Join(dir(name), "cloud.ready") }
-func openRC(name string) string        { return filepath.Join(labdir.Dir(name), "openrc") }
-func partLog(name, part string) string { return filepath.Join(labdir.Dir(name), "log", part+".log") }
+func dir(name string) string        { return filepath.Join(labdir.Dir(name), "lbaas") }
+func siteFile(name string) string   { return filepath.Join(dir(name), "site.json") }
+func cloudReady(name string) string { return filepath.Join(dir(name), "cloud.ready") }
+func openRC(name string) string     { return filepath.Join(labdir.Dir(name), "openrc") }

@@ -10,13 +10,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"proxylab/lab"
+	"proxylab/lab/labdir"
 	"proxylab/lab/lbaas/openstack"
 	"proxylab/lab/procs"
 	"proxylab/lab/proxierproc"
@@ -167,7 +167,7 @@ func (s *starting) cloudArgs() []string {
 
 // start starts a part, whose output goes to its log, or to stdout where that is not nil.
 func (s *starting) start(part string, stdout *os.File, prepare func(*exec.Cmd), args ...string) (ended <-chan error, err error) {
-	log, err := openLog(s.Lab, part)
+	log, err := labdir.OpenLog(labdir.Log(s.Lab, part))
 	if err != nil {
 		return nil, err
 	}
@@ -181,17 +181,7 @@ func (s *starting) start(part string, stdout *os.File, prepare func(*exec.Cmd), 
 	if err := procs.Start(procs.Spec{Lab: s.Lab, Part: part, Cmd: cmd, Detached: true}); err != nil {
 		return nil, err
 	}
-	end := make(chan error, 1)
-	go func() { end <- cmd.Wait() }() // ends with the child
-	return end, nil
-}
-
-func openLog(name, part string) (*os.File, error) {
-	path := partLog(name, part)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	return procs.Ended(cmd), nil
 }
 
 // await looks until a part is ready, and no longer than it lives.
@@ -206,7 +196,7 @@ func (s *starting) await(ctx context.Context, part string, ended <-chan error, r
 		}
 		select {
 		case end := <-ended:
-			return fmt.Errorf("%s ended (%v), its log says:\n%s", part, end, proxierproc.Tail(partLog(s.Lab, part))) //nolint:errorlint // may be nil
+			return fmt.Errorf("%s ended (%v), its log says:\n%s", part, end, proxierproc.Tail(labdir.Log(s.Lab, part))) //nolint:errorlint // may be nil
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w: %w", part, context.Cause(ctx), err)

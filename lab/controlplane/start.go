@@ -188,9 +188,7 @@ func (s *starter) launch(part string, sockets []*os.File) (process, error) {
 	if err := procs.Start(procs.Spec{Lab: s.Lab, Part: part, Cmd: cmd, Detached: true}); err != nil {
 		return process{}, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the child
-	return process{part: part, pid: cmd.Process.Pid, ended: ended}, nil
+	return process{part: part, pid: cmd.Process.Pid, ended: procs.Ended(cmd)}, nil
 }
 
 // awaitAll waits until each process has said that it is ready and the API leads to itself, and fails as soon as one

@@ -18,13 +18,7 @@ import (
 var _ lab.Balanced = (*Lab)(nil)
 
 // LBaaS says how to reach the load balancers; nil: the lab has none.
-func (l *Lab) LBaaS(context.Context) (*lab.LBaaS, error) {
-	s, err := loadState(l.Name())
-	if err != nil {
-		return nil, err
-	}
-	return balancers.Describe(l.Name(), s.LBaaS), nil
-}
+func (l *Lab) LBaaS(context.Context) (*lab.LBaaS, error) { return balancers.Describe(l.Name()) }
 
 // takeBalancers takes on the load balancers that are asked for. A cluster that was there gets none: what makes load balancers there,
 // if anything does, would be at odds with ours, and Services would keep what ours had written into them.
@@ -44,7 +38,7 @@ func (m *making) loadBalancers(ctx context.Context) error {
 		return nil
 	}
 	site := balancers.Site{Lab: m.Name(), Executable: m.opts.Executable, Spec: m.state.LBaaS.LBaaSSpec, Kubeconfig: m.Kubeconfig()}
-	for _, name := range balancers.InstanceNames(m.state.LBaaS.Instances()) {
+	for _, name := range lab.BalancerNames(m.state.LBaaS.Instances()) {
 		c, err := m.place(ctx, name)
 		if err != nil {
 			return err

@@ -60,7 +60,7 @@ func (m *making) create(ctx context.Context) error {
 }
 
 func (m *making) runCreate(ctx context.Context, config string) error {
-	path := logPath(m.Name(), createPart)
+	path := labdir.Log(m.Name(), createPart)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -74,10 +74,8 @@ func (m *making) runCreate(ctx context.Context, config string) error {
 	if err := procs.Start(procs.Spec{Lab: m.Name(), Part: createPart, Cmd: cmd, Bound: true}); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the child
 	select {
-	case err = <-ended:
+	case err = <-procs.Ended(cmd):
 		if err != nil {
 			err = fmt.Errorf("kind: %w:\n%s", err, proxierproc.Tail(path))
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"proxylab/lab"
-	"proxylab/lab/balancers"
 	"proxylab/lab/labdir"
 	"proxylab/lab/procs"
 )
@@ -143,13 +142,8 @@ func describe(ctx context.Context, name string) (lab.Info, error) {
 		return info, nil //nolint:nilerr // that is what the info says
 	}
 	info.Complete = info.Complete && len(nodes) >= s.Nodes
-	if s.LBaaS != nil {
-		info.LBaaS = s.LBaaS.URL()
-		alive, err := balancers.Running(name)
-		if err != nil {
-			return info, err
-		}
-		info.Complete = info.Complete && alive
+	if err := s.LBaaS.Tell(&info); err != nil {
+		return info, err
 	}
 	for _, c := range nodes {
 		p, err := l.Proxier(ctx, c.Name)

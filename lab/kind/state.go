@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"path/filepath"
 	"time"
 
 	"proxylab/lab"
@@ -38,7 +37,3 @@ func loadState(name string) (s state, err error) {
 }
 
 func (s state) save() error { return labdir.Save(s.Name, s) }
-
-func logPath(lab, part string) string {
-	return filepath.Join(labdir.Dir(lab), "log", part+".log")
-}

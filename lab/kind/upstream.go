@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"proxylab/lab"
+	"proxylab/lab/labdir"
 	"proxylab/lab/procs"
 	"proxylab/lab/proxierproc"
 )
@@ -127,11 +128,7 @@ func (s *starting) follow(pid int) error {
 		return err
 	}
 	defer func() { _ = reports.Close() }()
-	path := logPath(s.Lab.Name(), "reports-"+s.node.Name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := labdir.OpenLog(labdir.Log(s.Lab.Name(), "reports-"+s.node.Name))
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,17 @@ func Kubeconfig(name, identity string) string {
 	return filepath.Join(Dir(name), "kubeconfig", identity+".yaml")
 }
 
+// Log is where a part of a lab says what it does.
+func Log(name, part string) string { return filepath.Join(Dir(name), "log", part+".log") }
+
+// OpenLog opens a log for what comes after what it has.
+func OpenLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+}
+
 func statePath(name string) string { return filepath.Join(Dir(name), "lab.json") }
 
 // LockPath is the file that Lock locks.

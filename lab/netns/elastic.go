@@ -193,7 +193,7 @@ func (l *Lab) changeNodes(ctx context.Context, change func(*state, *agent.Nodes)
 		return err
 	}
 	if p == nil {
-		return fmt.Errorf("its node agent does not run, see %s", filepath.Base(l.partLog(agentPart)))
+		return fmt.Errorf("its node agent does not run, see %s", filepath.Base(labdir.Log(l.Name(), agentPart)))
 	}
 	return unix.Kill(p.PID, unix.SIGHUP)
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 
 	"proxylab/lab"
+	"proxylab/lab/labdir"
 	"proxylab/lab/netns/agent"
 	"proxylab/lab/netns/fabric"
 	"proxylab/lab/procs"
@@ -64,10 +64,7 @@ func (l *Lab) place(where lab.Place) (procs.Spec, error) {
 
 // command prepares a child of this binary whose output goes to a log.
 func (l *Lab) command(log string, args ...string) (cmd *exec.Cmd, closeLog func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
-		return nil, nil, err
-	}
-	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := labdir.OpenLog(log)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,13 +13,7 @@ import (
 var _ lab.Balanced = (*Lab)(nil)
 
 // LBaaS says how to reach the load balancers; nil: the lab has none.
-func (l *Lab) LBaaS(context.Context) (*lab.LBaaS, error) {
-	s, err := loadState(l.Name())
-	if err != nil {
-		return nil, err
-	}
-	return balancers.Describe(l.Name(), s.LBaaS), nil
-}
+func (l *Lab) LBaaS(context.Context) (*lab.LBaaS, error) { return balancers.Describe(l.Name()) }
 
 // balancerNetwork makes the places of the instances, and tells all nodes where VIPs are.
 func (m *making) balancerNetwork(context.Context) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"proxylab/lab"
-	"proxylab/lab/balancers"
 	"proxylab/lab/netns/fabric"
 	"proxylab/lab/procs"
 )
@@ -52,13 +51,8 @@ func describe(ctx context.Context, name string) (*Info, error) {
 	for _, p := range running {
 		parts[p.Part] = true
 	}
-	if s.LBaaS != nil {
-		info.LBaaS = s.LBaaS.URL()
-		alive, err := balancers.Running(name)
-		if err != nil {
-			return nil, err
-		}
-		info.Complete = info.Complete && alive
+	if err := s.LBaaS.Tell(info); err != nil {
+		return nil, err
 	}
 	for _, part := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", agentPart} {
 		info.Complete = info.Complete && parts[part]

@@ -78,7 +78,7 @@ func (l *Lab) launchProxier(node string, p lab.ProxierSpec) (ended <-chan error,
 	}); err != nil {
 		return nil, 0, err
 	}
-	return waitFor(cmd), st.Size(), nil
+	return procs.Ended(cmd), st.Size(), nil
 }
 
 // StopProxier ends what runs on a node. Its rules stay.

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -200,7 +198,7 @@ func (m *making) startAgent(context.Context) error {
 	if running != nil {
 		return unix.Kill(running.PID, unix.SIGHUP)
 	}
-	cmd, closeLog, err := m.command(m.partLog(agentPart), "agent", "--lab", m.Name(), "--nodes", fmt.Sprint(m.state.Nodes),
+	cmd, closeLog, err := m.command(labdir.Log(m.Name(), agentPart), "agent", "--lab", m.Name(), "--nodes", fmt.Sprint(m.state.Nodes),
 		"--nodes-file", m.nodesFile(), "--kubeconfig", m.kubeconfig("agent"))
 	if err != nil {
 		return err
@@ -209,18 +207,8 @@ func (m *making) startAgent(context.Context) error {
 	if err := procs.Start(procs.Spec{Lab: m.Name(), Part: agentPart, Cmd: cmd, Detached: true}); err != nil {
 		return err
 	}
-	m.agent = waitFor(cmd)
+	m.agent = procs.Ended(cmd)
 	return nil
-}
-
-// partLog is where a part of the lab says what it does.
-func (l *Lab) partLog(part string) string { return filepath.Join(l.Dir(), "log", part+".log") }
-
-// waitFor is the end of a command.
-func waitFor(cmd *exec.Cmd) <-chan error {
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the child
-	return ended
 }
 
 // client asks the lab's API, with all rights.
@@ -248,7 +236,7 @@ func (m *making) awaitNodes(ctx context.Context) error {
 		}
 		select {
 		case end := <-m.agent:
-			return fmt.Errorf("the node agent ended (%v), its log says:\n%s", end, proxierproc.Tail(m.partLog(agentPart))) //nolint:errorlint // may be nil
+			return fmt.Errorf("the node agent ended (%v), its log says:\n%s", end, proxierproc.Tail(labdir.Log(m.Name(), agentPart))) //nolint:errorlint // may be nil
 		case <-time.After(25 * time.Millisecond):
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)

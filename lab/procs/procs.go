@@ -148,6 +148,13 @@ type Proc struct {
 	Part  string
 }
 
+// Ended is the end of a command that was started.
+func Ended(cmd *exec.Cmd) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // ends with the child
+	return ended
+}
+
 // Find lists the running processes of a lab, of every lab when lab is empty. A process whose parent has the same part
 // (an iptables-restore below a proxier) is listed too: Root tells them apart.
 func Find(lab string) ([]Proc, error) {

@@ -9,6 +9,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"proxylab/lab"
 )
 
 // Ranges of the VIPs of load balancers. They are on the fabric's link, and belong to the instance that answers for them.
@@ -29,10 +31,10 @@ type Balancer struct {
 // Balancers are the first so many.
 func Balancers(count int) []Balancer {
 	all := make([]Balancer, count)
-	for i := range all {
+	for i, name := range lab.BalancerNames(count) {
 		host := byte(251 + i)
 		all[i] = Balancer{
-			Name:  fmt.Sprintf("lb%d", i+1),
+			Name:  name,
 			Addr4: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 10, 0, host}), Fabric4.Bits()),
 			Addr6: netip.PrefixFrom(withLast(Fabric6.Addr(), host), Fabric6.Bits()),
 		}
