@@ -41,9 +41,13 @@ type Lab interface {
 // cluster is up to the kind of lab.
 const NodeLabel = "proxylab.io/node"
 
-// MadeLabel is a label of the objects that are put into a cluster for a time: its value says by what. Nothing else in the cluster is
-// changed or deleted, and a cluster that stays when the lab goes is rid of them then.
-const MadeLabel = "proxylab.io/made-by"
+// MadeLabel is a label of the objects that are put into a cluster for a time, and Manager its value and who the API is told
+// makes and changes objects. Nothing else in the cluster is changed or deleted, and a cluster that stays when the lab goes is rid of
+// them then.
+const (
+	MadeLabel = "proxylab.io/made-by"
+	Manager   = "proxylab"
+)
 
 // NodeName is what scenarios call the i-th node of Lab.Nodes, from 0.
 func NodeName(i int) string { return fmt.Sprintf("node%d", i+1) }

@@ -175,7 +175,7 @@ func Cleanup(ctx context.Context, o Options) (leftovers []string, err error) {
 		return nil, err
 	}
 	var errs []error
-	var done []string
+	var old []Info
 	for _, name := range []string{o.Name, o.Fallback} {
 		if name == "" {
 			continue
@@ -185,26 +185,33 @@ func Cleanup(ctx context.Context, o Options) (leftovers []string, err error) {
 			errs = append(errs, err)
 			continue
 		}
-		if info.Rules() == now || slices.Contains(done, info.Mode) {
-			continue
-		}
-		done = append(done, info.Mode)
-		left, err := cleanupMode(ctx, info.Mode, now, o.Log)
-		leftovers, errs = append(leftovers, left...), append(errs, err)
+		old = append(old, info)
 	}
-	return leftovers, errors.Join(errs...)
+	leftovers, err = cleanup(ctx, old, now, o.Log)
+	return leftovers, errors.Join(append(errs, err)...)
 }
 
 // TakeOver removes from this network namespace all that proxiers with other rules than this one's left in it, and says what
 // of it is still there.
 func TakeOver(ctx context.Context, by Info, log *slog.Logger) (leftovers []string, err error) {
+	leftovers, err = cleanup(ctx, All(), by.Rules(), log)
+	slices.Sort(leftovers)
+	return slices.Compact(leftovers), err // modes that share chains name them twice
+}
+
+// cleanup removes what these proxiers left, each mode's once, but for the rules that are in use now.
+func cleanup(ctx context.Context, old []Info, now string, log *slog.Logger) (leftovers []string, err error) {
 	var errs []error
-	for _, other := range All() {
-		left, err := Cleanup(ctx, Options{Name: other.Name, TakenOverBy: by.Name, Log: log})
+	var done []string
+	for _, info := range old {
+		if info.Rules() == now || slices.Contains(done, info.Mode) {
+			continue
+		}
+		done = append(done, info.Mode)
+		left, err := cleanupMode(ctx, info.Mode, now, log)
 		leftovers, errs = append(leftovers, left...), append(errs, err)
 	}
-	slices.Sort(leftovers)
-	return slices.Compact(leftovers), errors.Join(errs...)
+	return leftovers, errors.Join(errs...)
 }
 
 // OwnCleanup does what "kube-proxy --cleanup" does, no more, in this network namespace: for seeing what that leaves behind.

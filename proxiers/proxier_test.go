@@ -77,14 +77,23 @@ func TestCleanupSparesWhatTookOver(t *testing.T) {
 	}
 }
 
+// bothIPTables are the programs of both back ends. Rules of one alone are no test of a clean-up that has to find both.
+func bothIPTables(t *testing.T) []string {
+	t.Helper()
+	tools := []string{"iptables-legacy", "iptables-nft"}
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%v: hack/deps.sh test installs it", err)
+		}
+	}
+	return tools
+}
+
 // TestCleanupOfIPVS makes by hand what kube-proxy's mode ipvs leaves, as this must also work where the kernel has no IPVS.
 func TestCleanupOfIPVS(t *testing.T) {
 	b := bed.New(t, bed.Pods(0, 0))
 	var want []string
-	for _, tool := range []string{"iptables-legacy", "iptables-nft"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip(tool + " is not installed")
-		}
+	for _, tool := range bothIPTables(t) {
 		_, err := b.Exec(bed.Node, `*nat
 :KUBE-SERVICES - [0:0]
 :KUBE-NODE-PORT - [0:0]
@@ -133,7 +142,7 @@ COMMIT
 			t.Errorf("left: %q", got)
 		}
 	}
-	for _, tool := range []string{"iptables-legacy", "iptables-nft"} {
+	for _, tool := range bothIPTables(t) {
 		text := b.MustExec(bed.Node, tool+"-save")
 		if strings.Contains(text, "\n-A INPUT") || strings.Count(text, "-j SOMEBODY") != 1 || strings.Contains(text, ":KUBE-SERVICES") {
 			t.Errorf("%s", text)
@@ -149,10 +158,7 @@ func TestTakeOver(t *testing.T) {
 	b := bed.New(t, bed.Pods(0, 0))
 	const theirs = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]\n-A PREROUTING -j KUBE-SERVICES\n" +
 		"-A KUBE-SERVICES -d 10.96.0.1/32 -j KUBE-SVC-TCOU7JCQXEZGVUNU\n-A POSTROUTING -s 10.9.0.0/16 -j MASQUERADE\nCOMMIT\n"
-	for _, tool := range []string{"iptables-legacy", "iptables-nft"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip(tool + " is not installed")
-		}
+	for _, tool := range bothIPTables(t) {
 		if _, err := b.Exec(bed.Node, theirs, tool+"-restore", "--noflush"); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +180,7 @@ func TestTakeOver(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, tool := range []string{"iptables-legacy", "iptables-nft"} {
+	for _, tool := range bothIPTables(t) {
 		text := b.MustExec(bed.Node, tool+"-save")
 		if strings.Contains(text, "KUBE-") || !strings.Contains(text, "10.9.0.0/16") {
 			t.Errorf("%s: %s", tool, text)

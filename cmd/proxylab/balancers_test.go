@@ -1,7 +1,7 @@
 package main_test
 
 import (
-	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +39,7 @@ spec:
 func TestBalancedLab(t *testing.T) {
 	needRoot(t)
 	name := labName(t)
-	testBalanced(t, name, "--nodes", "2")
+	testBalanced(t, name, func() string { return "10.10.1.0/24" }, "--nodes", "2")
 	if left := traces(name); len(left) > 0 {
 		t.Errorf("left on the machine: %s", strings.Join(left, ", "))
 	}
@@ -49,10 +49,16 @@ func TestBalancedLab(t *testing.T) {
 func TestKindBalanced(t *testing.T) {
 	image := nodeImage(t)
 	defer unchangedDocker(t)()
-	testBalanced(t, labName(t), "--lab", "kind", "--image", image, "--proxier", "kube-proxy/nftables", "--lb-standby")
+	subnet := func() string {
+		all := strings.Fields(run(t, "docker", "network", "inspect", "kind", "--format", "{{range .IPAM.Config}}{{.Subnet}} {{end}}"))
+		slices.SortFunc(all, func(a, b string) int { return strings.Count(a, ":") - strings.Count(b, ":") }) // IPv4 first
+		return all[0]
+	}
+	testBalanced(t, labName(t), subnet, "--lab", "kind", "--image", image, "--proxier", "kube-proxy/nftables", "--lb-standby")
 }
 
-func testBalanced(t *testing.T, name string, upArgs ...string) {
+// testBalanced makes a lab, whose VIPs are in the network that vips says once it is there.
+func testBalanced(t *testing.T, name string, vips func() string, upArgs ...string) {
 	for _, tool := range []string{"kubectl", "curl", "openstack"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip(err)
@@ -74,13 +80,18 @@ func testBalanced(t *testing.T, name string, upArgs ...string) {
 	}
 	run(t, "kubectl", "--kubeconfig", kubeconfig, "apply", "-f", file)
 	var vip string
+	within, err := netip.ParsePrefix(vips())
+	if err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "VIP in kubectl get svc", 2*time.Minute, func() (bool, string) {
 		fields := strings.Fields(run(t, "kubectl", "--kubeconfig", kubeconfig, "get", "svc", "web", "--no-headers"))
 		if len(fields) < 4 {
 			return false, strings.Join(fields, " ")
 		}
 		vip = fields[3]
-		return net.ParseIP(vip) != nil, vip
+		address, err := netip.ParseAddr(vip)
+		return err == nil && within.Contains(address), vip
 	})
 	outside := []string{binary, "exec", "--name", name, "--", "curl", "-sS", "-m", "3", "http://" + vip + "/"}
 	answered(t, "answer through the VIP", outside...)

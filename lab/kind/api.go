@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"proxylab/lab"
 )
 
 // api is the cluster's, with all rights.
@@ -57,7 +59,7 @@ func (c *api) patchNode(ctx context.Context, node string, patch map[string]any) 
 	if err != nil {
 		return err
 	}
-	_, err = c.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, data, metav1.PatchOptions{FieldManager: "proxylab"})
+	_, err = c.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, data, metav1.PatchOptions{FieldManager: lab.Manager})
 	if err != nil {
 		return fmt.Errorf("patch node %s: %w", node, err)
 	}

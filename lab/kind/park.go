@@ -92,7 +92,7 @@ func (c *api) selectParked(ctx context.Context, value string) (was bool, err err
 	if err != nil {
 		return was, err
 	}
-	if _, err := sets.Patch(ctx, kubeProxy, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "proxylab"}); err != nil {
+	if _, err := sets.Patch(ctx, kubeProxy, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: lab.Manager}); err != nil {
 		return was, fmt.Errorf("park kube-proxy: %w", err)
 	}
 	for {

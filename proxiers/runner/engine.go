@@ -26,7 +26,6 @@ type engine struct {
 	changed  chan struct{} // capacity 1: something may have changed
 	cpu      func() float64
 	cpuSoFar float64
-	synced   bool // fully, at least once
 }
 
 func newEngine(c Config) *engine {
@@ -135,11 +134,9 @@ func (e *engine) pass(ctx context.Context, full bool) {
 		return
 	}
 	e.done(ctx, want)
-	if want.Full && !e.synced {
-		e.synced = true
-		if e.FirstSynced != nil {
-			e.FirstSynced(limited)
-		}
+	if want.Full && e.FirstSynced != nil {
+		e.FirstSynced(limited)
+		e.FirstSynced = nil
 	}
 	e.Log.Debug("synced", "full", did.Full, "changed", len(want.Changed), "seconds", ended.Sub(began).Seconds())
 }

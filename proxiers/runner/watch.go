@@ -72,19 +72,22 @@ func (w *watch) factory(client kubernetes.Interface, tweak func(*metav1.ListOpti
 func lean(obj any) any {
 	switch o := obj.(type) {
 	case *corev1.Service:
-		l := *o
-		l.ManagedFields = nil
-		return &l
+		return unmanaged(o)
 	case *discoveryv1.EndpointSlice:
-		l := *o
-		l.ManagedFields = nil
-		return &l
+		return unmanaged(o)
 	case *corev1.Node:
-		l := *o
-		l.ManagedFields = nil
-		return &l
+		return unmanaged(o)
 	}
 	return obj
+}
+
+func unmanaged[T any, P interface {
+	*T
+	metav1.Object
+}](o P) P {
+	l := *o
+	P(&l).SetManagedFields(nil)
+	return &l
 }
 
 // handle passes the events of an informer on.

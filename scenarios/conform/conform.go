@@ -84,7 +84,7 @@ func (c *Cluster) Kind() string { return c.lab.Kind() }
 func (c *Cluster) Client() kubernetes.Interface { return c.client }
 
 // Labels are of what is made in the lab.
-func (c *Cluster) Labels() map[string]string { return map[string]string{lab.MadeLabel: "proxylab"} }
+func (c *Cluster) Labels() map[string]string { return map[string]string{lab.MadeLabel: lab.Manager} }
 
 // Nodes are the lab's.
 func (c *Cluster) Nodes() []conformance.Node { return c.nodes }

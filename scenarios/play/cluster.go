@@ -108,7 +108,7 @@ func newStage(ctx context.Context, a *api, namespaces []string, onEndpoints func
 }
 
 func (s *stage) watch(ctx context.Context, namespace string) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{lab.MadeLabel: manager}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{lab.MadeLabel: lab.Manager}}}
 	if _, err := s.typed.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create: %w", err)
 	}
@@ -230,9 +230,6 @@ func (s *stage) await(ctx context.Context, what string, limit time.Duration, con
 	}
 }
 
-// manager is who applies objects, for the API and for whoever finds them.
-const manager = "proxylab"
-
 // apply makes the objects as they are written, with a label by which they are known, and returns once the watches have shown them.
 func (s *stage) apply(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
@@ -249,7 +246,7 @@ func (s *stage) apply(ctx context.Context, objects []*unstructured.Unstructured)
 		if s.published != nil {
 			s.published.created(object)
 		}
-		made, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: manager, Force: true})
+		made, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: lab.Manager, Force: true})
 		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
@@ -278,7 +275,7 @@ func ownOf(ctx context.Context, resource dynamic.ResourceInterface, object *unst
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[lab.MadeLabel] = manager
+	labels[lab.MadeLabel] = lab.Manager
 	own.SetLabels(labels)
 	return own, nil
 }
@@ -350,7 +347,7 @@ func (s *stage) patch(ctx context.Context, ref scenarios.Ref, patch map[string]a
 	if err != nil {
 		return err
 	}
-	_, err = resource.Patch(ctx, ref.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: manager})
+	_, err = resource.Patch(ctx, ref.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: lab.Manager})
 	if err != nil {
 		return fmt.Errorf("patch %s %s: %w", ref.Kind, ref.Name, err)
 	}

@@ -1,7 +1,6 @@
 package plane
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -10,21 +9,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/pires/go-proxyproto"
 )
 
 // A connection that comes when its client has gone already says with its PROXY header who that was: it serves no other client.
 func TestLateConnectionIsNobodyElses(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	go proxied(ln)
-	at := ln.Addr().(*net.TCPAddr).AddrPort()
-	p := poolOf(t, "PROXY", at)
+	member := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Client", r.RemoteAddr) // as the PROXY header says
+	}))
+	member.Listener = &proxyproto.Listener{Listener: member.Listener}
+	member.Start()
+	defer member.Close()
+	p := poolOf(t, "PROXY", member.Listener)
 	tr := newMemberTransport()
 	dialing, gate, arrived := make(chan struct{}, 32), make(chan struct{}), make(chan struct{}, 32)
 	tr.own.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -60,15 +59,16 @@ func TestLateConnectionIsNobodyElses(t *testing.T) {
 	close(gate)
 	<-arrived
 	for range 20 { // what is done with a late connection comes after its arrival
-		if who, err := ask(t.Context(), "198.51.100.2:1002"); err != nil || who != "198.51.100.2" {
+		if who, err := ask(t.Context(), "198.51.100.2:1002"); err != nil || who != "198.51.100.2:1002" {
 			t.Fatalf("the member hears of %q, error %v", who, err)
 		}
 	}
 }
 
 // poolOf is a pool with one member, m.
-func poolOf(t *testing.T, protocol string, at netip.AddrPort) *pool {
+func poolOf(t *testing.T, protocol string, member net.Listener) *pool {
 	t.Helper()
+	at := member.Addr().(*net.TCPAddr).AddrPort()
 	p := newPool("p", func() {}, func(learned) {})
 	if err := p.update(Pool{ID: "p", Protocol: protocol, Algorithm: "LEAST_CONNECTIONS", AdminUp: true, Members: []Member{
 		{ID: "m", Address: at.Addr(), Port: at.Port(), Weight: 1, AdminUp: true},
@@ -90,7 +90,7 @@ func TestAbortedAnswersAreNotCountedOn(t *testing.T) {
 	defer member.Close()
 	l := newListener("l", false, func(learned) {})
 	defer l.cancel()
-	p := poolOf(t, "HTTP", member.Listener.Addr().(*net.TCPAddr).AddrPort())
+	p := poolOf(t, "HTTP", member.Listener)
 	l.conf.Store(&frontend{pool: p, clientData: time.Minute, connect: time.Minute, memberData: time.Minute})
 	balancer := httptest.NewUnstartedServer(newForwarder(l, netip.MustParseAddrPort("192.0.2.1:80")))
 	balancer.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -110,28 +110,5 @@ func TestAbortedAnswersAreNotCountedOn(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the member still has %d connections, the pool thinks", p.picker.Inflight("m"))
 		}
-	}
-}
-
-// proxied is a member that tells whom the PROXY header of the connection names.
-func proxied(ln net.Listener) {
-	for {
-		conn, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer func() { _ = conn.Close() }()
-			r := bufio.NewReader(conn)
-			line, err := r.ReadString('\n')
-			fields := strings.Fields(line)
-			if err != nil || len(fields) < 3 {
-				return
-			}
-			if _, err := http.ReadRequest(r); err != nil {
-				return
-			}
-			_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nClient: " + fields[2] + "\r\n\r\n"))
-		}()
 	}
 }
